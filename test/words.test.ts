@@ -86,6 +86,11 @@ const exceptions: readonly Exception[] = [
       /^functions\/shared\/(annotations\/skip-labels|ledger\/\w+|reconcile\/record)\.ts$|^triggers\/plugin\/\w+\.ts$/,
     because: "field of JSON: sluice.dev/verdicts, sluice.dev/skip-status, kubectl sluice why -o json",
   },
+  {
+    names: ["sentence"],
+    files: /^functions\/(show-status\/[\w-]+|shared\/contract\/status)\.ts$|^triggers\/status\/[\w-]+\.ts$/,
+    because: "field of JSON: the status has the fields of kubectl sluice why -o json",
+  },
   { names: ["toldAt", "ToldAt", "parseToldAt"], because: "field of a claim in sluice.dev/claims" },
   { names: ["door"], because: "label of a metric" },
   { names: ["looks", "Looks", "parseLooks", "formatLooks"], because: "annotation sluice.dev/looks" },

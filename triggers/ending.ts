@@ -16,6 +16,8 @@ export interface Running {
   readonly plain: Pick<Listening, "refuseNew" | "close">;
   /** Of `TLS_PORT`; undefined where there is none. */
   readonly tlsPort: Pick<TlsPort, "notReady" | "refuseNew" | "close"> | undefined;
+  /** Of `STATUS_LISTEN`; undefined where there is none. */
+  readonly statusPort?: Pick<Listening, "close"> | undefined;
   readonly admissions: readonly Pick<AdmissionDefinition, "registration">[];
 }
 
@@ -52,7 +54,9 @@ export async function endWork(running: Running, options: EndOptions): Promise<bo
     .sleep(delayMs)
     .then(() => running.tlsPort?.close(AbortSignal.timeout(longestReviewMs(running))));
   // From now on events get 503, so that their sources try elsewhere.
-  const [drained, ran] = await Promise.all([standalone.stop(deadlineMs, answered), cron.stop(deadlineMs)]);
+  const work = [standalone.stop(deadlineMs, answered), cron.stop(deadlineMs)] as const;
+  const shown = running.statusPort?.close(AbortSignal.timeout(lastRequestsMs));
+  const [drained, ran] = await Promise.all([...work, shown]);
   await plain.close(AbortSignal.timeout(settings.reviewsOnPort ? longestReviewMs(running) : lastRequestsMs));
   return drained && ran;
 }

@@ -28,12 +28,13 @@ import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyCheck } from "./server/review-keys.ts";
 import { createAdmissionApp, createApp, listen } from "./server/server.ts";
 import { openTlsPort, type TlsPort } from "./server/tls-port.ts";
-import { cronsOf, namespacesOf, servedBy, servingOf } from "./serving.ts";
+import { cronsOf, namespacesOf, servedBy, servingOf, statusOf } from "./serving.ts";
 import { certificateOf } from "./settings/certificate.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
-import { type Standalone, startStandalone } from "./standalone.ts";
+import { type Standalone, type StatusSource, startStandalone } from "./standalone.ts";
+import { openStatusPort } from "./status/status-port.ts";
 import { admissionFunctions, groupFunctions, table } from "./table.ts";
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
@@ -152,7 +153,17 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const source = await sourceOf(parts, certificate);
   const stopping = new AbortController();
   const admissions = admissionFunctions.filter(isServed);
-  const standalone = startStandalone({ cluster, pods, definitions, admissions, reporting, namespaces, settings });
+  const status = statusOf(settings, namespaces);
+  const standalone = startStandalone({
+    cluster,
+    pods,
+    definitions,
+    admissions,
+    status,
+    reporting,
+    namespaces,
+    settings,
+  });
   onStart(standalone);
   const crons = cronsOf(settings);
   const { mode, sweepIntervalMs: atLeastEveryMs, requestTimeoutMs } = settings;
@@ -190,8 +201,9 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     const followed = { cluster, reporting, namespace, onSeen, onChange: () => void cron.enqueue() };
     void followWebhookConfigurations(followed, stopping.signal);
   }
+  const statusPort = await openStatusPortIfSet(parts, status, standalone);
   logListening(parts, plain.port, namespaces, admissions.length > 0);
-  endOnSignal(parts, { standalone, cron, plain, tlsPort, admissions }, stopping);
+  endOnSignal(parts, { standalone, cron, plain, tlsPort, statusPort, admissions }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
 
@@ -265,6 +277,23 @@ function openTlsPortIfSet(
   const tlsPort = openTlsPort({ app, port, requestTimeoutMs, source, clock: cluster, reporting, reviewKeys }, stopped);
   tlsPort.opened.catch((error: Error) => exitWith(1, [error.message]));
   return tlsPort;
+}
+
+/** Where the function that shows the status is not served, there is nothing to listen for. */
+async function openStatusPortIfSet(
+  { settings, cluster, reporting }: Process,
+  status: StatusSource | undefined,
+  { readStatus: read }: Standalone,
+): Promise<Running["statusPort"]> {
+  const { statusListen: address, requestTimeoutMs } = settings;
+  if (address === "off") return undefined;
+  if (status === undefined) {
+    reporting.log("warn", "STATUS_LISTEN is set, but FUNCTION names no function that shows the status", {});
+    return undefined;
+  }
+  return openStatusPort({ address, read, requestTimeoutMs, clock: cluster, reporting }).catch((error: Error) =>
+    exitWith(1, [error.message]),
+  );
 }
 
 /** The first signal ends the queued work, then the process; the second one ends it at once. */

@@ -1,8 +1,11 @@
 /** What a process serves, by its settings: which functions, and in which namespaces. */
+import { hostname } from "node:os";
 import { type CronDefinition, type Definition, isStandard } from "../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
+import manifest from "../package.json" with { type: "json" };
 import type { Settings } from "./settings/settings.ts";
-import { cronFunctions, table } from "./table.ts";
+import type { StatusSource } from "./standalone.ts";
+import { cronFunctions, statusFunctions, table } from "./table.ts";
 
 type Served = Pick<Definition, "name" | "isOptIn">;
 
@@ -26,4 +29,14 @@ export function cronsOf(settings: Settings): readonly CronDefinition[] {
 export function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly string[] | undefined {
   if (settings.namespaces === "all") return undefined;
   return settings.namespaces === "own" ? [cluster.namespace] : settings.namespaces;
+}
+
+/** What shows the status, and what it shows of this process; undefined where the settings ask for none. */
+export function statusOf(settings: Settings, namespaces: readonly string[] | undefined): StatusSource | undefined {
+  const [definition] = statusFunctions.filter(servedBy(settings));
+  if (definition === undefined || settings.statusListen === "off") return undefined;
+  const { version } = manifest;
+  // In a pod the name of the machine is that of the pod.
+  const answeredBy = { replica: hostname(), version, mode: settings.mode, namespaces: namespaces ?? null };
+  return { definition, answeredBy, guards: Object.fromEntries(table.map(({ name, guards }) => [name, guards])) };
 }

@@ -5,14 +5,16 @@
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import { openHandler } from "../functions/shared/admission/shadow.ts";
+import { BoundedMap } from "../functions/shared/base/bounded-map.ts";
 import { messageOf } from "../functions/shared/base/error-message.ts";
 import type { GroupCache } from "../functions/shared/cache/cache.ts";
 import { createListReader } from "../functions/shared/cache/listing.ts";
 import { createOnDemandCache, type OnDemandCache } from "../functions/shared/cache/on-demand.ts";
 import { createWatchCache, type WatchCache, type WatchingOptions } from "../functions/shared/cache/watching.ts";
 import type { Context } from "../functions/shared/contract/context.ts";
-import type { FunctionDefinition } from "../functions/shared/contract/definition.ts";
+import type { FunctionDefinition, StatusContext, StatusDefinition } from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
+import type { Status } from "../functions/shared/contract/status.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import { type Cluster, type Resource, resources } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
@@ -25,7 +27,7 @@ import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
 import { createVolumeReader } from "./telemetry/volume-metrics.ts";
 import { createEnqueuer, type Enqueuer, unviewed } from "./workqueue/enqueue.ts";
-import { KnownGroups } from "./workqueue/known-groups.ts";
+import { KnownGroups, mostKnown } from "./workqueue/known-groups.ts";
 import { limitLookUps } from "./workqueue/limited-look-ups.ts";
 import { followChanges } from "./workqueue/object-watches.ts";
 import { leastBackoffMs } from "./workqueue/worker.ts";
@@ -36,6 +38,8 @@ export interface StandaloneOptions {
   readonly pods?: PodHttp;
   readonly definitions: readonly FunctionDefinition[];
   readonly admissions: readonly AdmissionDefinition[];
+  /** The function that shows the status, and what it shows of the process; absent: none is shown. */
+  readonly status?: StatusSource | undefined;
   readonly reporting: Reporting;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
@@ -50,8 +54,14 @@ export interface StandaloneOptions {
   readonly random?: () => number;
 }
 
+export interface StatusSource extends Pick<StatusContext, "guards" | "answeredBy"> {
+  readonly definition: StatusDefinition;
+}
+
 export interface Standalone {
   readonly enqueuer: Enqueuer;
+  /** Reads the status; undefined where the options name no function for it, or no views are kept. */
+  readonly readStatus: (() => Promise<Status | undefined>) | undefined;
   /** The functions that decide reviews, open for them. */
   readonly admissions: readonly OpenAdmission[];
   /** Why no decision can be made yet; undefined once the first lists have come. */
@@ -72,8 +82,10 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
   const hasDefinitions = definitions.length > 0;
   const seen = new Map<string, GroupKey>();
+  const shown = new BoundedMap<string, GroupKey>(mostKnown);
   const onChange = (key: GroupKey, by: Resource) => {
     seen.set(groupPathOf(key), key);
+    if (options.status !== undefined) shown.set(groupPathOf(key), key);
     enqueuer.group(key, by);
   };
   const onTrouble = reportBrokenWatches(options);
@@ -117,6 +129,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const sweeping = isSwept ? keepTime(options, enqueuer, stopping.signal) : Promise.resolve();
   return {
     enqueuer,
+    readStatus: watching && openStatus(options, watching, shown),
     admissions,
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
     async stop(deadlineMs, answered) {
@@ -128,6 +141,16 @@ export function startStandalone(options: StandaloneOptions): Standalone {
       return drained;
     },
   };
+}
+
+function openStatus(
+  { cluster, status }: StandaloneOptions,
+  cache: GroupCache,
+  shown: ReadonlyMap<string, GroupKey>,
+): Standalone["readStatus"] {
+  if (status === undefined) return undefined;
+  const { definition, guards, answeredBy } = status;
+  return definition.open({ cluster, cache, groups: () => shown.values(), guards, answeredBy });
 }
 
 /**
@@ -159,7 +182,7 @@ function otherOperatorOf({
 
 /** The cache that always watches, or the one that watches while it is used; undefined if each decision lists what it reads. */
 function startWatches(
-  { cluster, definitions, admissions, namespaces, reporting, settings }: StandaloneOptions,
+  { cluster, definitions, admissions, status, namespaces, reporting, settings }: StandaloneOptions,
   listeners: Pick<WatchingOptions, "onChange" | "onTrouble">,
 ): { readonly watching?: WatchCache; readonly onDemand?: OnDemandCache } {
   const { views, watchIdleMs: idleMs } = settings;
@@ -170,7 +193,7 @@ function startWatches(
     return { onDemand: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
   // A function that decides on an object by itself needs no cache, and if there is nothing else, nothing is watched.
   const disruptionBudgets = admissions.some((admission) => admission.readsViews);
-  if (views !== "watch" || !(decidesOnGroups || disruptionBudgets)) return {};
+  if (views !== "watch" || !(decidesOnGroups || disruptionBudgets || status !== undefined)) return {};
   return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget: reporting.metrics.budgets.note }) };
 }
 

@@ -17,7 +17,13 @@ import { releaseNamespace } from "../functions/release-namespace/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
-import type { CronDefinition, Definition, FunctionDefinition } from "../functions/shared/contract/definition.ts";
+import type {
+  CronDefinition,
+  Definition,
+  FunctionDefinition,
+  StatusDefinition,
+} from "../functions/shared/contract/definition.ts";
+import { showStatus } from "../functions/show-status/function.ts";
 import { suspendGroup } from "../functions/suspend-group/function.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 import { watchNodeHealth } from "../functions/watch-node-health/function.ts";
@@ -52,6 +58,9 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [
 /** The functions that cron triggers. Changes of objects that belong to no group trigger some of them as well. */
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 
+/** The functions that GETs of the status trigger. */
+export const statusFunctions: readonly StatusDefinition[] = [showStatus];
+
 /** The settings of functions, besides those that every process has. */
 export const functionSettings = {
   ...rotateCertificate.settings,
@@ -65,10 +74,11 @@ export const functionSettings = {
   ...watchNodeHealth.settings,
 };
 
-export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition)[] = [
+export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDefinition | StatusDefinition)[] = [
   ...groupFunctions,
   ...admissionFunctions,
   ...cronFunctions,
+  ...statusFunctions,
 ];
 
 /**
@@ -88,5 +98,8 @@ export const presets: Readonly<Record<string, readonly Definition[]>> = {
   foundationdb: [gcSuspendedGroups, holdProcessGroups, releaseNamespace, suspendGroup],
 };
 
-/** The functions of every choice: without ledgers no pod goes, and without a certificate no review is answered. */
-export const alwaysServed: readonly Definition[] = [keepLedgers, rotateCertificate];
+/**
+ * The functions of every choice: without ledgers no pod goes, and without a certificate no review is answered. Whatever is chosen
+ * can be seen.
+ */
+export const alwaysServed: readonly Definition[] = [keepLedgers, rotateCertificate, showStatus];

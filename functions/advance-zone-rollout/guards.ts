@@ -1,6 +1,6 @@
 /** Why this function waits, and what ends that. */
 import { rolloutPaused } from "../shared/annotations/table.ts";
-import { depends, type Guards, itself, person } from "../shared/base/guards.ts";
+import { chosen, depends, type Guards, itself, person } from "../shared/base/guards.ts";
 import {
   governingGuards,
   limitGuards,
@@ -38,7 +38,7 @@ export const guards: Guards = {
     "the StatefulSet controller has not seen the last change",
     "nothing; if it stays, see whether kube-controller-manager runs",
   ),
-  paused: depends(
+  paused: chosen(
     "only paused zones have outdated pods left",
     `kubectl annotate statefulset -n {namespace} {zone} ${rolloutPaused.key}-`,
   ),

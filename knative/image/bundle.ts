@@ -10,11 +10,11 @@
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
-import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions, table } from "../../triggers/table.ts";
 import { bundlePlugin } from "./bundle-plugin.ts";
 import { Later, quickToStart, root, smaller } from "./bundling.ts";
 
-const lists = { groupFunctions, admissionFunctions, cronFunctions };
+const lists = { groupFunctions, admissionFunctions, cronFunctions, statusFunctions };
 
 const shared = {
   absWorkingDir: root,

@@ -8,7 +8,7 @@ import { globSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 import { handWritten, renderChart } from "./chart/chart.ts";
 import { chartSources } from "./chart/sources.ts";
 import { readCompanions } from "./companions.ts";
@@ -31,7 +31,14 @@ async function readKinds(): Promise<ListedKinds> {
 }
 
 const kinds = await readKinds();
-const functions = { groupFunctions, admissionFunctions, cronFunctions, kinds, companions: readCompanions() };
+const functions = {
+  groupFunctions,
+  admissionFunctions,
+  cronFunctions,
+  statusFunctions,
+  kinds,
+  companions: readCompanions(),
+};
 
 /** Writes the files that differ, and names them. Removes files that are neither rendered nor written by hand. */
 async function write(

@@ -6,6 +6,7 @@ import {
   type FunctionDefinition,
   isStandard,
   type Need,
+  type StatusDefinition,
 } from "../../functions/shared/contract/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
@@ -39,6 +40,8 @@ export interface Functions {
   readonly groupFunctions: readonly FunctionDefinition[];
   readonly admissionFunctions: readonly AdmissionDefinition[];
   readonly cronFunctions: readonly CronDefinition[];
+  /** Absent: none. They run in the processes that stay, and in no Knative Service. */
+  readonly statusFunctions?: readonly StatusDefinition[];
   /** The kinds that users may name; absent: none. */
   readonly kinds?: ListedKinds;
   /** What runs in pods of users; absent: nothing. */
@@ -55,7 +58,7 @@ const admission = "sluice-admission";
  */
 export function renderManifests(functions: Functions): ReadonlyMap<string, string> {
   const granted = installedFunctions(functions);
-  const { admissionFunctions, cronFunctions } = granted;
+  const { admissionFunctions, cronFunctions, statusFunctions = [] } = granted;
   // In a namespace that is being deleted no process starts any more: a function that acts there runs outside of it, or in a
   // process that stays.
   const groupFunctions = granted.groupFunctions.filter((definition) => !actsOutside(definition));
@@ -78,14 +81,18 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     certificate: [emptySecret()],
   });
   folder("fence", { fence: fenceOf(workloadsOf(granted)), guard: guardOf(workloadsOf(granted)) });
-  folder("admission", { admission: admissionOf(admissionFunctions) });
+  folder("admission", { admission: admissionOf([...admissionFunctions, ...statusFunctions]) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });
   for (const [name, contents] of Object.entries(fencingFolders(functions.groupFunctions, functions.kinds)))
     folder(name, contents);
   for (const [name, contents] of Object.entries(restartFolders(functions.groupFunctions))) folder(name, contents);
   folder("operator-account", {
-    "operator-account": operatorAccountOf(groupFunctions, [...admissionFunctions, ...cronFunctions]),
+    "operator-account": operatorAccountOf(groupFunctions, [
+      ...admissionFunctions,
+      ...cronFunctions,
+      ...statusFunctions,
+    ]),
   });
   for (const companion of functions.companions ?? [])
     folder(companion.name, { [companion.name]: [configMapOf(companion)] });
@@ -94,20 +101,22 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
 }
 
 /** Every writing account of a served namespace, with all needs of its functions. */
-export function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Workload[] {
+export function workloadsOf(functions: Functions): readonly Workload[] {
+  const { groupFunctions, admissionFunctions, cronFunctions, statusFunctions = [] } = functions;
   const needsOf = (definitions: readonly { readonly needs: readonly Need[] }[]) =>
     definitions.flatMap((definition) => definition.needs);
   const triggered = [...groupFunctions.filter((definition) => !actsOutside(definition)), ...cronFunctions];
   return [
     ...triggered.map(({ name, needs }) => ({ name, needs })),
-    { name: admission, needs: needsOf(admissionFunctions) },
-    { name: standalone, needs: needsOf([...groupFunctions, ...admissionFunctions, ...cronFunctions]) },
+    { name: admission, needs: needsOf([...admissionFunctions, ...statusFunctions]) },
+    { name: standalone, needs: needsOf(allOf(functions)) },
   ];
 }
 
 /** The functions of a standard installation, each with the rights that it needs to the kinds that users may name. */
-export function installedFunctions({ groupFunctions, admissionFunctions, cronFunctions, kinds }: Functions): Functions {
-  const grant = <D extends FunctionDefinition | AdmissionDefinition | CronDefinition>(definition: D): D => ({
+export function installedFunctions(functions: Functions): Functions {
+  const { groupFunctions, admissionFunctions, cronFunctions, statusFunctions = [], kinds } = functions;
+  const grant = <D extends AnyDefinition>(definition: D): D => ({
     ...definition,
     needs: [...definition.needs, ...(kinds === undefined ? [] : needsOfKinds(definition.kindNeeds ?? [], kinds))],
   });
@@ -115,21 +124,38 @@ export function installedFunctions({ groupFunctions, admissionFunctions, cronFun
     groupFunctions: groupFunctions.filter(isStandard).map(grant),
     admissionFunctions: admissionFunctions.filter(isStandard).map(grant),
     cronFunctions: cronFunctions.filter(isStandard).map(grant),
+    statusFunctions: statusFunctions.filter(isStandard).map(grant),
   };
 }
 
-function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Manifest[] {
+type AnyDefinition = FunctionDefinition | AdmissionDefinition | CronDefinition | StatusDefinition;
+
+/** All of them, in the order of the table. */
+export function allOf(functions: Functions): readonly AnyDefinition[] {
+  const { groupFunctions, admissionFunctions, cronFunctions, statusFunctions = [] } = functions;
+  return [...groupFunctions, ...admissionFunctions, ...cronFunctions, ...statusFunctions];
+}
+
+/** Clients inside the pod alone reach it, such as `kubectl port-forward`. */
+export const statusSettings = { STATUS_LISTEN: `127.0.0.1:${ports.status}` };
+
+function admissionOf(definitions: readonly (AdmissionDefinition | StatusDefinition)[]): readonly Manifest[] {
   const needs = union([...definitions.flatMap((definition) => definition.needs), ...tlsPortNeeds]);
-  const settings = { FUNCTION: definitions.map(({ name }) => name).join(",") };
+  const settings = { FUNCTION: definitions.map(({ name }) => name).join(","), ...statusSettings };
   return [...rightsOf({ name: admission, needs }), ...deployment(admission, settings)];
 }
 
-function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Manifest[] {
-  const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
+function standaloneOf(functions: Functions): readonly Manifest[] {
+  const { groupFunctions } = functions;
   // The process itself watches what triggers a function, and not a source's account.
   const watches = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
-  const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds, ...pluginNeeds]);
-  return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
+  const needs = union([
+    ...allOf(functions).flatMap((definition) => definition.needs),
+    ...watches,
+    ...tlsPortNeeds,
+    ...pluginNeeds,
+  ]);
+  return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all", ...statusSettings })];
 }
 
 /**

@@ -52,7 +52,7 @@ export const placeholderAgentHint = hintOf(placeholderAgentImage);
 
 /** Webhook configurations of rollout-operator's users name this Service, so its name stays. */
 export const reviewService = "rollout-operator";
-export const ports = { plain: 8001, tls: 8443, knative: 8080 } as const;
+export const ports = { plain: 8001, tls: 8443, status: 8002, knative: 8080 } as const;
 
 export { answersReviews } from "../../functions/shared/admission/own-workloads.ts";
 

@@ -4,7 +4,7 @@
  */
 import { loadAll } from "js-yaml";
 import { renderManifests } from "../../knative/render/manifests.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { ensureAssets } from "../controlplane/assets.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
@@ -97,7 +97,7 @@ const assets = await ensureAssets((line) => console.error(line));
 const controlPlane = await startControlPlane({ assets });
 const api = await Api.open(controlPlane, { userAgent: "sluice-bench-policies" });
 try {
-  const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+  const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions });
   const objects = [...rendered].flatMap(([file, text]) =>
     /^fence\/(fence|guard)\.yaml$/.test(file) ? (loadAll(text) as unknown as Policy[]) : [],
   );

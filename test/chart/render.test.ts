@@ -18,13 +18,14 @@ import {
   cronFunctions,
   groupFunctions,
   presets,
+  statusFunctions,
   table,
 } from "../../triggers/table.ts";
 
 const knative = join(import.meta.dirname, "../../knative");
 const folder = join(knative, "chart");
 const kinds = parseKinds(readFileSync(join(knative, "kinds.yaml"), "utf8"));
-const functions = { groupFunctions, admissionFunctions, cronFunctions, kinds };
+const functions = { groupFunctions, admissionFunctions, cronFunctions, statusFunctions, kinds };
 const rendered = renderChart(chartSources(functions));
 
 interface Schema {

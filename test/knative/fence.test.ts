@@ -7,13 +7,13 @@ import { annotationTable, reviewKey } from "../../functions/shared/annotations/t
 import { splitPath, withKey } from "../../functions/shared/certificates/review-key.ts";
 import { isStandard } from "../../functions/shared/contract/definition.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
-import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions, table } from "../../triggers/table.ts";
 
 interface Rendered {
   readonly rules?: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];
 }
 
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions });
 const objects = [...rendered].flatMap(([file, text]) =>
   file.endsWith("/kustomization.yaml") || /^(fencing|restart)/.test(file)
     ? []
@@ -173,7 +173,7 @@ suite("the rendered guard", () => {
         policyIn(files, "sluice-guard-owners.default").matchConstraints.resourceRules.flatMap((rule) => rule.resources),
       );
     assert.deepEqual(kindsIn(rendered), ["foundationdbclusters", "rabbitmqclusters"]);
-    const listed = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+    const listed = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions, kinds });
     assert.deepEqual(kindsIn(listed), ["brokers", "foundationdbclusters", "rabbitmqclusters"]);
   });
 

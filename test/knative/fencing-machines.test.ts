@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { dump } from "js-yaml";
 import { fencingNamespace, functionAccount } from "../../knative/render/fencing/names.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
@@ -97,7 +97,7 @@ describe("a mark on a Machine, on the real API server", { skip: await skipWithou
   /** What a user has who lists the kind, renders anew, and patches both settings in as the README says. */
   async function installation(): Promise<Built[]> {
     const kinds = { mirrored: [], owners: [], machines: [{ plural: "machines", group }] };
-    const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+    const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions, kinds });
     const resources = ["fencing/functions.yaml", "fencing-policy/policies.yaml"].map((path) => {
       const name = path.replace("/", "-");
       return { name, text: files.get(path) ?? assert.fail(path) };

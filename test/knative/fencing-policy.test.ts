@@ -8,9 +8,9 @@ import type { Need } from "../../functions/shared/contract/definition.ts";
 import { agentAccount, fencingNamespace, functionAccount } from "../../knative/render/fencing/names.ts";
 import { fencingPoliciesOf } from "../../knative/render/fencing/policy.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions });
 const folders = ["fencing-policy", "fencing-node-deletion"];
 const needs = groupFunctions.find(({ name }) => name === functionAccount)?.needs ?? [];
 

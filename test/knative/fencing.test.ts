@@ -13,13 +13,13 @@ import { concernsNodes } from "../../knative/render/fencing/fencing.ts";
 import { agentAccount, fencingNamespace, functionAccount } from "../../knative/render/fencing/names.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 import type { Built } from "../support/kubectl.ts";
 import { rightsOf } from "./rights.ts";
 
 const knative = join(import.meta.dirname, "../../knative");
 const functions = [fenceNode.name, watchNodeHealth.name];
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions });
 
 interface Variable {
   readonly name: string;

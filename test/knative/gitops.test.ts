@@ -6,7 +6,14 @@ import { test } from "node:test";
 import { load, loadAll } from "js-yaml";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { settingsTable } from "../../triggers/settings/settings.ts";
-import { admissionFunctions, cronFunctions, groupFunctions, presets, table } from "../../triggers/table.ts";
+import {
+  admissionFunctions,
+  cronFunctions,
+  groupFunctions,
+  presets,
+  statusFunctions,
+  table,
+} from "../../triggers/table.ts";
 
 interface Rendered {
   readonly apiVersion: string;
@@ -27,7 +34,7 @@ const [argo, flux] = [...text.matchAll(/```yaml\n([^`]*)```/g)].map(([, block = 
   { spec: { ignoreDifferences: (Omit<Ignored, "paths"> & Record<string, string[]>)[] } },
   { spec: { driftDetection: { ignore: { target: Omit<Ignored, "paths">; paths: string[] }[] } } },
 ];
-const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions });
 const rendered = ["standalone", "webhooks"].flatMap((folder) =>
   [...files].filter(([path]) => path.startsWith(`${folder}/`)).flatMap(([, file]) => loadAll(file) as Rendered[]),
 );

@@ -7,7 +7,7 @@ import { load, loadAll } from "js-yaml";
 import { type FunctionDefinition, isStandard } from "../../functions/shared/contract/definition.ts";
 import { type ListedKind, type ListedKinds, needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 
 const knative = join(import.meta.dirname, "../../knative");
 const listed = (...mirrored: readonly unknown[]) =>
@@ -133,7 +133,7 @@ test("a right that is a wildcard is not rendered, whether a function or a list a
 
 /** The functions whose Roles name a resource of this group, with what they may do to it. */
 function namingIn(kinds: ListedKinds, group: string): Readonly<Record<string, readonly string[]>> {
-  const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+  const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions, kinds });
   const named = [...files].flatMap(([path, text]) => {
     const [, name] = /^functions\/([a-z-]+)\.yaml$/.exec(path) ?? [];
     const objects = loadAll(text) as unknown as { rules?: Rule[] }[];
@@ -155,7 +155,7 @@ test("a mirrored kind gives rights to the functions that mirror alone, and a kin
 
 test("a kind of machines gives the account of fencing rights in every namespace, a policy that limits them, and no other account anything", () => {
   const kinds = { ...none, machines: [machines] };
-  const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+  const files = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions, kinds });
   const naming = [...files].filter(([, text]) => text.includes(machines.group)).map(([path]) => path);
   const [folders, policies] = [
     ["fencing", "fencing-knative"],
@@ -179,7 +179,7 @@ test("a kind of machines gives the account of fencing rights in every namespace,
       [["ClusterRole", [rule]]],
     );
   }
-  const without = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds: none });
+  const without = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions, kinds: none });
   for (const text of without.values()) assert.doesNotMatch(text, /sluice-fencing-machines/);
   for (const folder of policies) {
     const text = files.get(`${folder}/policies.yaml`) ?? "";

@@ -11,7 +11,7 @@ import { prometheusRule } from "../../knative/render/monitoring.ts";
 import { repositoryOf } from "../../knative/render/package-fields.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { routeOf } from "../../triggers/server/server.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 import { createMetrics } from "../../triggers/telemetry/metrics.ts";
 import { ensureAlerting, groupingsOf, queriesOfDashboard } from "./alerting.ts";
 
@@ -95,7 +95,7 @@ test("without a repository no alert names a runbook; with one each names a secti
 
 test("the chart has the image and the name of the package, and its alerts have a word for the namespace of the release", () => {
   const { image, chart } = manifest.sluice;
-  const rendered = renderChart(chartSources({ groupFunctions, admissionFunctions, cronFunctions }));
+  const rendered = renderChart(chartSources({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions }));
   assert.match(rendered.get("Chart.yaml") ?? "", new RegExp(`^name: ${chart}$`, "m"));
   assert.match(rendered.get("values.yaml") ?? "", new RegExp(`^  repository: ${image}$`, "m"));
   const template = readFileSync(join(root, "knative/chart/templates/monitoring.yaml"), "utf8");

@@ -13,7 +13,7 @@ import type { Manifest } from "../../knative/render/object.ts";
 import { rightsOf, union } from "../../knative/render/rights.ts";
 import { servingOf } from "../../triggers/serving.ts";
 import { parseFunctions, settingsTable } from "../../triggers/settings/settings.ts";
-import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions, table } from "../../triggers/table.ts";
 
 /** Keyed by Nodes, every ten seconds, with rights in all three places. */
 const watcher: FunctionDefinition<ObjectRef> = {
@@ -36,7 +36,7 @@ const watcher: FunctionDefinition<ObjectRef> = {
   reconcile: async () => ({ requeueAfterMs: undefined, pendingActs: undefined }),
 };
 
-const standard = { groupFunctions, admissionFunctions, cronFunctions };
+const standard = { groupFunctions, admissionFunctions, cronFunctions, statusFunctions };
 const more = { ...standard, groupFunctions: [...groupFunctions, watcher as FunctionDefinition] };
 
 /** What is not installed with an overlay of opt-in functions. */

@@ -20,13 +20,20 @@ import { renderManifests } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
 import { watchesOnDemand } from "../../knative/render/triggered.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
-import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions, table } from "../../triggers/table.ts";
 
 const root = join(import.meta.dirname, "../..");
 const base = join(root, "knative/base");
 const companions = readCompanions();
 const kinds = parseKinds(readFileSync(join(root, "knative/kinds.yaml"), "utf8"));
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, companions, kinds });
+const rendered = renderManifests({
+  groupFunctions,
+  admissionFunctions,
+  cronFunctions,
+  statusFunctions,
+  companions,
+  kinds,
+});
 
 interface Rule {
   readonly apiGroups: readonly string[];

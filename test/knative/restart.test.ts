@@ -9,9 +9,9 @@ import { renderManifests } from "../../knative/render/manifests.ts";
 import type { Manifest } from "../../knative/render/object.ts";
 import { concernsGroups } from "../../knative/render/restart.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
-import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
+import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions } from "../../triggers/table.ts";
 
-const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions });
+const rendered = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, statusFunctions });
 const served = groupFunctions.filter(concernsGroups);
 
 interface Rendered extends Manifest {
@@ -112,6 +112,7 @@ suite("the overlay of restarts", () => {
       groupFunctions: groupFunctions.filter((definition) => !concernsGroups(definition)),
       admissionFunctions,
       cronFunctions,
+      statusFunctions,
     });
     const others = [...rendered].filter(([path]) => !path.startsWith("restart"));
     assert.deepEqual(new Map(others), without);

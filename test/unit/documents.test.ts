@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { test } from "node:test";
+import { table } from "../../triggers/table.ts";
 
 const root = join(import.meta.dirname, "../..");
 const linesOfReadme = 150;
@@ -132,7 +133,10 @@ test("the README of a function has promise, reads, guards and undo on one screen
     const headings = [...first.matchAll(/^## (.+)$/gm)].map(([, heading = ""]) => heading).join("; ");
     assert.match(headings, /promise; What it (?:reads|refuses)\b.*; (?:The guards|Why it waits); To .*undo$/, path);
     const guards = guardsExplained(read(path));
-    assert.ok(guards.length > 1, `${path} explains ${guards.length} guards`);
+    const definition = table.find(({ name }) => path === `functions/${name}/README.md`);
+    // A function that a GET triggers never waits, and says so.
+    const least = definition !== undefined && Object.keys(definition.guards).length === 0 ? 0 : 2;
+    assert.ok(guards.length >= least, `${path} explains ${guards.length} guards`);
     const unnamed = guards.filter((guard) => !first.includes(`\`${guard}\``));
     assert.deepEqual(unnamed, [], `${path}: guards that are not above the line`);
   }

@@ -1,6 +1,7 @@
 /** Observes a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
 import { findWait } from "../../functions/shared/admission/refusal-events.ts";
+import type { GuardExplanation } from "../../functions/shared/base/guards.ts";
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
@@ -8,7 +9,13 @@ import { createMemory } from "../../functions/shared/contract/memory.ts";
 import { type ReconcileReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { governing, selects } from "../../functions/shared/groups/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/groups/never-possible.ts";
-import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/groups/zones.ts";
+import {
+  missingOrdinals,
+  readyPods,
+  surveyZone,
+  type WhyDown,
+  type Zone,
+} from "../../functions/shared/groups/zones.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
@@ -28,7 +35,7 @@ import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";
 import { type GroupKey, isStatefulSet, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../table.ts";
 import { type ClaimInspection, inspectClaim } from "./claims.ts";
-import { explainGuard, type GuardExplanation } from "./guards.ts";
+import { explainGuard } from "./guards.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
 
 /** The most missing ordinals that a zone lists, because a user may have asked for 2^31 replicas. */
@@ -215,18 +222,16 @@ function formatTime(ms: number): string {
 }
 
 function inspectZone(zone: Zone<ZoneWorkload>): ZoneInspection {
-  const { workload, pods, outdated, down, leaving } = zone;
+  const { workload, outdated, down, leaving } = zone;
   const { name, replicas, maxUnavailable, malformed } = workload;
   // Another owner than a StatefulSet has no settings about the update of its pods.
   const { paused, strategy } = isStatefulSet(workload) ? workload : { paused: false, strategy: "" };
-  const isTaken = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
-  const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isTaken(down.get(ordinal));
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
   const ordinals = [...down.keys(), ...missing].sort((one, other) => one - other);
   return {
     name,
     wanted: replicas,
-    ready: pods.filter(isReady).length,
+    ready: readyPods(zone).length,
     outdated: outdated.length,
     maxUnavailable,
     paused,

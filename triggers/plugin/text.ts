@@ -1,6 +1,7 @@
 /** The text of `kubectl sluice why` for people: aligned columns, the worst problem in words, durations instead of times. */
+
+import type { GuardExplanation } from "../../functions/shared/base/guards.ts";
 import type { ClaimInspection } from "./claims.ts";
-import type { GuardExplanation } from "./guards.ts";
 import type {
   BudgetInspection,
   FunctionInspection,

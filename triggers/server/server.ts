@@ -40,11 +40,15 @@ export interface AppOptions
 const eventPaths = ["/", "/events"];
 /** Users of rollout-operator probe `/ready`. */
 const readyPaths = ["/readyz", "/ready"];
-const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
+/** Where rollout-operator has its status page; here it is on another port. */
+const statusPath = "/ui/status";
+const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics", statusPath];
 /** Memory for all bodies of events together, and at each port for those of reviews. Most have some KiB, the largest 5 MiB. */
 const mostBytes = 16 * 2 ** 20;
 /** As in rollout-operator: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
+const notHere =
+  "The status is on STATUS_LISTEN alone. Where that is 127.0.0.1:8002: kubectl port-forward POD 8002, then open http://127.0.0.1:8002/";
 /** The plain port is for kubelets, a Prometheus or two and a user. Over TLS no client has to GET anything. */
 const placesForGets = 20;
 /** How often a port that closes ends its unused connections, in milliseconds. */
@@ -65,6 +69,7 @@ export function createApp(options: AppOptions): Hono {
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
   app.on("POST", eventPaths, createEventEndpoint({ ...options, bodies: new Bodies(mostBytes) }));
+  app.all(statusPath, (c) => c.text(notHere, 421));
   if (options.reviewsOnPort) serveReviews(app, options);
   else refuseReviews(app, options);
   return app;
@@ -178,6 +183,8 @@ export interface Listening {
 export interface ListenOptions {
   /** 0: any free port. */
   readonly port: number;
+  /** Absent: all addresses, of both families. */
+  readonly host?: string;
   /** How long a client may take to send a whole request once one was answered, and to take its answer, in milliseconds. */
   readonly requestTimeoutMs: number;
   /** Over TLS, with this certificate; plain when absent. */
@@ -190,9 +197,9 @@ export interface ListenOptions {
   readonly proof?: Proof | undefined;
 }
 
-/** Listens on all interfaces. Rejects if the port cannot be had. */
+/** Listens. Rejects if the port cannot be had. */
 export async function listen(app: Hono, options: ListenOptions): Promise<Listening> {
-  const { port, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
+  const { port, host, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
   const places = { placesForGets: pair === undefined ? placesForGets : 0 };
   const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
   const lateResponse = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
@@ -218,7 +225,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
   answerConnectionErrors(server, connections, pair === undefined ? "connection" : "secureConnection");
-  server.listen(port);
+  server.listen({ port, ...(host === undefined ? {} : { host }) });
   // Rejects if the port cannot be had.
   await once(server, "listening");
   const sockets = rememberSockets(server);

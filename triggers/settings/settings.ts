@@ -15,6 +15,7 @@ import { type Definition, isStandard } from "../../functions/shared/contract/def
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
+import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
 
 const longestSweepMs = 300_000;
 /** Shorter than a view may be silent before it is replaced (rule R5). */
@@ -114,6 +115,14 @@ export const settingsTable = {
       "true answers admission reviews on PORT, too, without TLS; any client that reaches it can then have pods reserved",
     grammar: "true or false",
     parse: parseBoolean,
+  }),
+  statusListen: setting<ListenAddress | "off">({
+    name: "STATUS_LISTEN",
+    fallback: "off",
+    meaning:
+      "address that shows the status of all served groups, to any client that reaches it; 127.0.0.1:8002 leaves that to kubectl port-forward; port 0: any free one, which is logged",
+    grammar: "an IP address or localhost with a port, such as 127.0.0.1:8002 or [::1]:8002, or off",
+    parse: (text) => (text === "off" ? text : parseListenAddress(text)),
   }),
   // For the TLS port, whichever process renews the certificate.
   ...certificateSettings,

@@ -6,6 +6,7 @@
  * several times a second in a storm, to each replica, scraped or not; and it wants one more right.
  */
 
+import { limitReads } from "../../functions/shared/base/limit-reads.ts";
 import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
@@ -22,7 +23,7 @@ import {
   isStatefulSet,
   type ZoneWorkload,
 } from "../../functions/shared/workloads/statefulsets.ts";
-import { limitReads } from "./live-gauges.ts";
+import { scrapeLimits } from "./live-gauges.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
 export interface GroupStanding {
@@ -74,7 +75,7 @@ export function createGroupReader(options: GroupReaderOptions): () => Promise<re
   const listed = new Map<string, Listed>();
   const remembered = new Map<string, Remembered>();
   let known: readonly GroupStanding[] = [];
-  const refresh = limitReads(cluster, async () => {
+  const refresh = limitReads(cluster, scrapeLimits, async () => {
     await listLedgers(options, listed);
     known = await standingsOf(options, listed, remembered);
   });

@@ -1,7 +1,7 @@
 /** Gauges that are read again for each scrape, and how often a scrape reads the cluster. */
 import { Gauge, type Registry } from "prom-client";
 import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
-import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { ReadLimits } from "../../functions/shared/base/limit-reads.ts";
 
 export interface Series<Label extends string> {
   readonly labels: Readonly<Record<Label, string>>;
@@ -32,28 +32,5 @@ export function liveGauges(registers: Registry[]) {
     });
 }
 
-/** Time for which one LIST serves all scrapes, in milliseconds: a flood of scrapes is no flood of LISTs. */
-export const refreshAfterMs = 10_000;
-/** No scrape waits longer for the cluster than this: while the API server is away, it gets the last values. */
-export const refreshWithinMs = 2_000;
-
-/**
- * Returns a function that calls `look` at most once in {@link refreshAfterMs}. It resolves when the last call has ended, and at
- * the latest after {@link refreshWithinMs}. `look` must not reject.
- */
-export function limitReads(clock: Clock, read: () => Promise<unknown>): () => Promise<void> {
-  let askedMs = Number.NEGATIVE_INFINITY;
-  let reading: Promise<unknown> | undefined;
-  return async () => {
-    if (reading === undefined && clock.monotonicMs() - askedMs >= refreshAfterMs) {
-      askedMs = clock.monotonicMs();
-      reading = read().finally(() => {
-        reading = undefined;
-      });
-    }
-    if (reading === undefined) return;
-    const over = new AbortController();
-    await Promise.race([reading, clock.sleep(refreshWithinMs, over.signal)]);
-    over.abort("looked");
-  };
-}
+/** One LIST serves the scrapes of ten seconds. While the API server is away, each gets the last values after two seconds. */
+export const scrapeLimits: ReadLimits = { everyMs: 10_000, waitMs: 2_000 };

@@ -51,6 +51,7 @@ export function createMetrics(version: string, keys: () => number) {
     fencing: createFenceMetrics(registers),
     ...httpMetrics(define),
     ...webhookMetrics(define),
+    ...statusMetrics(define),
     budgets: createBudgets(define, live),
     neverPossible: createNeverPossible(live),
     /** Shows the number of watches from now on. */
@@ -174,6 +175,20 @@ function httpMetrics({ counter, gauge, histogram }: Definers) {
       "rollout_operator_inflight_requests",
       "HTTP requests to this process that are not answered yet.",
       routeLabels,
+    ),
+  };
+}
+
+function statusMetrics({ counter, histogram }: Definers) {
+  return {
+    statusRequests: counter("sluice_status_requests_total", "Requests for the status, by the code of the answer.", [
+      "code",
+    ]),
+    statusSeconds: histogram(
+      "sluice_status_seconds",
+      "How long requests for the status took, with the reads that they waited for.",
+      [],
+      requestBuckets,
     ),
   };
 }

@@ -5,13 +5,14 @@
 
 import type { Registry } from "prom-client";
 import { suspended } from "../../functions/shared/annotations/suspension.ts";
+import { limitReads } from "../../functions/shared/base/limit-reads.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { isRecovering, type Member } from "../../functions/shared/volumes/members.ts";
 import { findAll } from "../../functions/shared/volumes/owners.ts";
 import { type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
-import { limitReads, liveGauges } from "./live-gauges.ts";
+import { liveGauges, scrapeLimits } from "./live-gauges.ts";
 
 export interface SuspendedVolume {
   readonly namespace: string;
@@ -78,7 +79,7 @@ export function createVolumeReader(
   namespaces: readonly string[] | undefined,
 ): ReadVolumes {
   const known = new Map<string, readonly SuspendedVolume[]>();
-  const read = limitReads(cluster, () =>
+  const read = limitReads(cluster, scrapeLimits, () =>
     // A namespace that may not be read hides no other: its last values stay.
     Promise.allSettled(
       (namespaces ?? [""]).map(async (scope) => {

@@ -16,6 +16,8 @@ export interface Guard {
   readonly means: string;
   /** One request, or one command that begins with `kubectl`. It may have the places of {@link GuardPlaces} in braces. */
   readonly todo: string;
+  /** True where a user has asked for the wait, so that it needs no person however long it lasts. */
+  readonly isChosen?: true;
 }
 
 /** All guards of a function, by name. */
@@ -39,6 +41,11 @@ export function depends(means: string, todo: string): Guard {
   return { ends: "depends", means, todo };
 }
 
+/** A guard that stays until the user who has asked for the wait ends it. */
+export function chosen(means: string, todo: string): Guard {
+  return { ...depends(means, todo), isChosen: true };
+}
+
 /** Names of objects and values of labels. Others may have been written to be run by the shell into which a user copies them. */
 const plainName = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
@@ -48,4 +55,17 @@ export function fillTodo({ todo }: Pick<Guard, "todo">, places: GuardPlaces): st
     const name = places[place] ?? "";
     return plainName.test(name) ? name : place.toUpperCase();
   });
+}
+
+/** What is shown about a guard besides a message. Both are null for a guard that this version does not know. */
+export interface GuardExplanation {
+  readonly ends: GuardEnd | null;
+  /** One request, or one command, with the names of the places. */
+  readonly todo: string | null;
+}
+
+/** How a guard ends, and what to do. Its name may come from a Lease that any client has written. */
+export function explainGuard(guards: Guards = {}, guard: string, places: GuardPlaces): GuardExplanation {
+  const found = Object.hasOwn(guards, guard) ? guards[guard] : undefined;
+  return found === undefined ? { ends: null, todo: null } : { ends: found.ends, todo: fillTodo(found, places) };
 }

@@ -3,11 +3,13 @@
 import type { AnyEntry } from "../annotations/table.ts";
 import type { Guards } from "../base/guards.ts";
 import type { Setting } from "../base/settings.ts";
+import type { GroupCache } from "../cache/cache.ts";
 import type { CertificateSettings } from "../certificates/settings.ts";
-import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
+import type { Cluster, KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 import type { Key, WatchedSource, WatchSource } from "./keys.ts";
+import type { AnsweringProcess, Status } from "./status.ts";
 
 /** A right that a function needs: rendered into its Role. */
 export interface Need {
@@ -164,4 +166,25 @@ export interface CronDefinition extends Definition {
     context: Pick<Context, "cluster" | "reporter" | "mode">,
     certificate: CertificateSettings,
   ): () => Promise<CronOutcome>;
+}
+
+/** What a process gives a function that a GET triggers: nothing by which it could write. */
+export interface StatusContext {
+  readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
+  /** The groups as watches remember them. */
+  readonly cache: Pick<GroupCache, "read">;
+  /** The groups that the watches have delivered. Some may have vanished since. */
+  groups(): Iterable<GroupKey>;
+  /** The guards of each function, by its name. */
+  readonly guards: Readonly<Record<string, Guards>>;
+  readonly answeredBy: AnsweringProcess;
+}
+
+/** A function that a GET triggers. It reads and decides, and writes nothing. */
+export interface StatusDefinition extends Definition {
+  /**
+   * Returns what each GET calls. It resolves within three seconds, also while the API server is away, and never rejects.
+   * Undefined: nothing has been read yet. GETs of the same second get the same status.
+   */
+  open(context: StatusContext): () => Promise<Status | undefined>;
 }

@@ -121,6 +121,12 @@ function outdatedOf({ updateRevision }: ZoneWorkload, wanted: readonly Pod[]): r
   return wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
 }
 
+/** The wanted pods that are ready: also those that are reserved or claimed, and may go at any moment. */
+export function readyPods({ pods, down }: Pick<Zone, "pods" | "down">): readonly Pod[] {
+  const isTaken = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
+  return pods.filter(({ ordinal }) => !down.has(ordinal) || isTaken(down.get(ordinal)));
+}
+
 /** How many ordinals of a zone are down (rule R7). */
 export function countDown({ down, missing }: Pick<Zone, "down" | "missing">): number {
   return down.size + missing;

@@ -71,7 +71,7 @@ The labels of pods. Those of the selector always win: Sluice knows its own pods 
 - name: NAMESPACE
   value: {{ include "sluice.namespaces" . | fromJsonArray | join "," | quote }}
 {{- end }}
-{{- range $name, $value := mergeOverwrite (dict) (.Values.settings | default dict) (include "sluice.preparation" . | fromJson) }}
+{{- range $name, $value := mergeOverwrite (dict "STATUS_LISTEN" "127.0.0.1:8002") (.Values.settings | default dict) (include "sluice.preparation" . | fromJson) }}
 {{- if not (kindIs "invalid" $value) }}
 - name: {{ $name }}
   value: {{ (kindIs "string" $value) | ternary $value (toJson $value) | quote }}

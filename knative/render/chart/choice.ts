@@ -4,7 +4,7 @@ import type { Definition, Need } from "../../../functions/shared/contract/defini
 import { isClusterScoped, resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { watchNeed } from "../events.ts";
 import { exceptionsOf, formatKind } from "../kinds.ts";
-import type { Functions } from "../manifests.ts";
+import { allOf, type Functions } from "../manifests.ts";
 import { pluginNeeds, ruleOf, tlsPortNeeds, union } from "../rights.ts";
 
 export interface Choices {
@@ -48,7 +48,7 @@ export interface ChoiceData {
 
 /** The data of the chart. Throws Error for a right with a wildcard, and for a preset with a function that is not in the table. */
 export function choiceData(functions: Functions, { presets, alwaysServed }: Choices): ChoiceData {
-  const all = [...functions.groupFunctions, ...functions.admissionFunctions, ...functions.cronFunctions];
+  const all = allOf(functions);
   const known = new Set(all.map(({ name }) => name));
   const namesOf = (definitions: readonly Definition[]) =>
     definitions.map(({ name }) => {

@@ -5,14 +5,14 @@ import type { Setting } from "../../../functions/shared/base/settings.ts";
 import { type Definition, isStandard } from "../../../functions/shared/contract/definition.ts";
 import { settingsTable } from "../../../triggers/settings/settings.ts";
 import { alwaysServed, presets } from "../../../triggers/table.ts";
-import type { Functions } from "../manifests.ts";
+import { allOf, type Functions } from "../manifests.ts";
 import type { ChartSources } from "./chart.ts";
 
 const crds = join(import.meta.dirname, "../../base/crds");
 
 /** All settings but those that only opt-in functions have: the chart installs none of these. */
-function settingsFor({ groupFunctions, admissionFunctions, cronFunctions }: Functions): ChartSources["settings"] {
-  const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
+function settingsFor(functions: Functions): ChartSources["settings"] {
+  const all = allOf(functions);
   const ownOf = (some: readonly Definition[]) => new Set(some.flatMap(({ settings = {} }) => Object.values(settings)));
   const standard = ownOf(all.filter(isStandard));
   const others = ownOf(all).difference(standard);

@@ -25,6 +25,7 @@ export interface TestWorldOptions {
   readonly namespaces?: readonly string[];
   readonly definitions?: readonly FunctionDefinition[];
   readonly admissions?: readonly AdmissionDefinition[];
+  readonly status?: StandaloneOptions["status"];
   /** May throw in place of a call. */
   readonly beforeCall?: (call: Call) => void;
 }
@@ -54,6 +55,7 @@ export function createTestWorld(options: TestWorldOptions = {}) {
       cluster,
       definitions: options.definitions ?? groupFunctions.filter(isStandard),
       admissions: options.admissions ?? [],
+      status: options.status,
       reporting,
       namespaces: options.namespaces,
       random: () => 1,

@@ -33,6 +33,7 @@ test("an empty environment is valid, and serves the process's own namespace", ()
     tlsKeyFile: "",
     tlsClientCaFile: "",
     reviewsOnPort: false,
+    statusListen: "off",
     tlsSecretName: "rollout-operator-self-signed-certificate",
     tlsDnsName: "",
     tlsOrganisation: "Grafana Labs",

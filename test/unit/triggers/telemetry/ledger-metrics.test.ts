@@ -6,7 +6,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { startStandalone } from "../../../../triggers/standalone.ts";
 import { createGroupReader } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
-import { refreshAfterMs, refreshWithinMs } from "../../../../triggers/telemetry/live-gauges.ts";
+import { scrapeLimits } from "../../../../triggers/telemetry/live-gauges.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestWorld, type TestWorldOptions } from "../server/world.ts";
 
@@ -61,7 +61,7 @@ async function createScene(options: SceneOptions = {}) {
     passedSeconds += seconds;
     await goTo(passedSeconds);
     const scraping = from.metrics.registry.metrics();
-    passedSeconds += refreshWithinMs / 1000;
+    passedSeconds += scrapeLimits.waitMs / 1000;
     await goTo(passedSeconds);
     return samplesOf(await scraping);
   };
@@ -217,14 +217,14 @@ test("a flood of scrapes costs one LIST of ledgers and one of suspended volumes 
   await stopFunctions();
   const listed = () => calls.map(({ resource }) => resource).filter((one) => one !== "zoneawarepoddisruptionbudgets");
   for (let time = 1; time <= 5; time++) {
-    await scrapeIn(refreshAfterMs / 1000);
+    await scrapeIn(scrapeLimits.everyMs / 1000);
     calls.length = 0;
     const flood = Array.from({ length: 200 }, () => replica.metrics.registry.metrics());
-    await scrapeIn(refreshAfterMs / 1000 - 2 * (refreshWithinMs / 1000));
+    await scrapeIn(scrapeLimits.everyMs / 1000 - 2 * (scrapeLimits.waitMs / 1000));
     await Promise.all(flood);
     assert.deepEqual(listed(), []);
     const next = Array.from({ length: 200 }, () => replica.metrics.registry.metrics());
-    await scrapeIn(refreshWithinMs / 1000);
+    await scrapeIn(scrapeLimits.waitMs / 1000);
     await Promise.all(next);
     assert.deepEqual(listed().sort(), ["leases", "persistentvolumeclaims"]);
   }
@@ -312,7 +312,7 @@ test("the next reconcile includes a group that the watches report during the rea
     seen,
   });
   assert.equal((await readGroups()).length, 1);
-  nowMs += refreshAfterMs;
+  nowMs += scrapeLimits.everyMs;
   assert.equal((await readGroups()).length, 2);
 });
 

@@ -290,6 +290,8 @@ test("the registry has these metrics and no others", async () => {
     "sluice_other_operator",
     "sluice_queue_keys",
     "sluice_review_key_asked",
+    "sluice_status_requests_total",
+    "sluice_status_seconds",
     "sluice_suspended_bytes",
     "sluice_suspended_volume_claims",
     "sluice_verdicts_total",

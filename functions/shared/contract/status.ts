@@ -1,0 +1,124 @@
+/**
+ * The status: one JSON document about all served groups. Fields that `kubectl sluice why -o json` has keep their names. Fields
+ * are added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock.
+ */
+import type { GuardExplanation } from "../base/guards.ts";
+
+export interface Status {
+  /** When all of it was read. */
+  readonly at: string;
+  /** Since when the API server has not answered; null while it answers. Then everything is as it was `at` that time. */
+  readonly unansweredSince: string | null;
+  readonly answeredBy: AnsweringProcess;
+  readonly needsPerson: readonly PersonEntry[];
+  /** Groups at work first, then by namespace and name. */
+  readonly groups: readonly GroupStatus[];
+  /** At least these: Events report one reason for each zone and minute. Null if Events could not be listed. */
+  readonly waiting: readonly WaitingEviction[] | null;
+  /** What happened last, newest first; null if Events could not be listed. */
+  readonly events: readonly EventStatus[] | null;
+  readonly leftOut: readonly { readonly part: string; readonly why: string; readonly since: string }[];
+}
+
+/** The process that answers: what another one parks in its memory it does not know. */
+export interface AnsweringProcess {
+  /** The name of its pod, or of its machine. */
+  readonly replica: string;
+  readonly version: string;
+  readonly mode: "act" | "shadow";
+  /** Null: all of them. */
+  readonly namespaces: readonly string[] | null;
+}
+
+/**
+ * `done`: every wanted pod is ready at the wanted revision. `idle`: also nothing is reserved or claimed, and no eviction waited
+ * or was refused in the last two minutes. `working`: neither.
+ */
+export type GroupState = "idle" | "done" | "working";
+
+export interface GroupStatus {
+  readonly namespace: string;
+  readonly group: string;
+  readonly state: GroupState;
+  readonly wanted: number;
+  /** Pods that are ready at the wanted revision. */
+  readonly updated: number;
+  readonly ready: number;
+  /** When the last of its ready pods became so; null without one. */
+  readonly lastReadyAt: string | null;
+  readonly zones: readonly ZoneStatus[];
+  /** The last verdict of each function. */
+  readonly functions: readonly { readonly function: string; readonly recorded: RecordedStatus }[];
+}
+
+export interface RecordedStatus extends GuardExplanation {
+  readonly guard: string;
+  readonly zone: string;
+  readonly sentence: string;
+  readonly since: string;
+  readonly at: string;
+}
+
+export interface ZoneStatus {
+  readonly name: string;
+  readonly wanted: number;
+  readonly ready: number;
+  readonly updated: number;
+  readonly outdated: number;
+  /** How many count as down now: those that are reserved or claimed are among them. */
+  readonly downCount: number;
+  readonly maxUnavailable: number;
+  readonly paused: boolean;
+  /** `from` is null if no pod is outdated, `to` until the StatefulSet controller has seen the last change. */
+  readonly revision: { readonly from: string | null; readonly to: string | null };
+  /** All wanted ordinals, and those that are reserved beside them, in their order. */
+  readonly cells: readonly CellRun[];
+}
+
+/** `reserved` and `claimed` are pods that are ready and may go at any moment. */
+export type Cell = "ready" | "outdated" | "missing" | "terminating" | "not ready" | "reserved" | "claimed";
+
+/** Neighbouring ordinals, both ends included, that are alike: a user may have asked for 2^31 of them. */
+export interface CellRun {
+  readonly first: number;
+  readonly last: number;
+  readonly cell: Cell;
+}
+
+export type PersonReason =
+  | "guard"
+  | "no-progress"
+  | "pod-stuck"
+  | "never-possible"
+  | "ledger-unreadable"
+  | "malformed-annotation"
+  | "claim-overdue";
+
+/** Something that needs a person. Null where nothing shows it. */
+export interface PersonEntry {
+  readonly reason: PersonReason;
+  readonly namespace: string;
+  readonly object: string;
+  readonly since: string | null;
+  readonly guard: string | null;
+  readonly sentence: string;
+  readonly todo: string | null;
+}
+
+export interface WaitingEviction {
+  readonly namespace: string;
+  readonly zone: string;
+  readonly guard: string;
+  readonly sentence: string;
+  readonly at: string;
+  /** True if it was refused; false if it waits for its turn. */
+  readonly refused: boolean;
+}
+
+export interface EventStatus {
+  readonly namespace: string;
+  readonly object: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly at: string;
+}

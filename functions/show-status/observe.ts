@@ -1,0 +1,87 @@
+/** The basis of the status: groups as the watches remember them, and their ledgers. */
+import type { GroupView } from "../shared/cache/cache.ts";
+import type { StatusContext } from "../shared/contract/definition.ts";
+import { surveyZone } from "../shared/groups/zones.ts";
+import { isSettled } from "../shared/ledger/settling.ts";
+import { isOwnerGroup } from "../shared/workloads/group-key.ts";
+import { podNameOf } from "../shared/workloads/pods.ts";
+import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
+import { createLedgerLists, type LedgerLists } from "./ledgers.ts";
+import { Omissions } from "./omissions.ts";
+import type { GroupSnapshot, StatusSnapshot } from "./snapshot.ts";
+
+export const name = "show-status";
+
+/** Nothing is permitted by the status, so that memory is good enough, however old it is. */
+const fromMemory = { settledThrough: 0, permitSinceMs: undefined, consistent: false } as const;
+
+export interface Observer {
+  /** Reads everything anew. It never rejects: what cannot be read is left out, or stays as it was. */
+  observe(): Promise<StatusSnapshot>;
+  unansweredSinceMs(): number | undefined;
+}
+
+export function createObserver(context: StatusContext): Observer {
+  const { cluster, guards, answeredBy } = context;
+  const omissions = new Omissions(() => cluster.serverTimeMs());
+  const ledgers = createLedgerLists(context, omissions);
+  const last = new Map<string, GroupSnapshot>();
+  const stuckSinceMs = new Map<string, number>();
+  const read = async (path: string, key: GroupKey): Promise<void> => {
+    const part = `group ${path}`;
+    try {
+      const view = await context.cache.read(key, fromMemory);
+      omissions.end(part);
+      if (view.workloads.length === 0) last.delete(path);
+      else last.set(path, { key, ...survey(view, ledgers.find(key), cluster.serverTimeMs()), stuckSinceMs });
+    } catch (error) {
+      omissions.note(part, error);
+    }
+  };
+  return {
+    unansweredSinceMs: ledgers.unansweredSinceMs,
+    async observe() {
+      await ledgers.refresh();
+      const keys = new Map([...context.groups(), ...ledgers.groups()].map((key) => [groupPathOf(key), key]));
+      const served = [...keys].filter(([, { group }]) => !isOwnerGroup(group));
+      await Promise.all(served.map(([path, key]) => read(path, key)));
+      const groups = [...last.values()];
+      const nowMs = cluster.serverTimeMs();
+      noteStuck(stuckSinceMs, groups, nowMs);
+      const unansweredSinceMs = ledgers.unansweredSinceMs();
+      return { nowMs, guards, answeredBy, groups, events: undefined, leftOut: omissions.all, unansweredSinceMs };
+    },
+  };
+}
+
+const noContents = { reservations: [], claims: [], verdicts: {} } as const;
+
+/** The zones of a view under a ledger. Whether a reservation has settled is decided by the view alone. */
+function survey(
+  view: GroupView,
+  ledger: ReturnType<LedgerLists["find"]>,
+  nowMs: number,
+): Pick<GroupSnapshot, "zones" | "ledger"> {
+  const contents = typeof ledger === "object" && ledger.kind !== "unreadable" ? ledger : noContents;
+  const { reservations, claims, verdicts } = contents;
+  const open = reservations.filter((one) => {
+    const workload = view.workloads.find(({ name: zone }) => zone === one.statefulSet);
+    const where = { pod: view.pod(podNameOf(one)), workload, isMember: workload !== undefined, orphans: 0 };
+    return !isSettled(one, where, nowMs);
+  });
+  const zones = view.workloads.map((one) => surveyZone(one, view.podsOf(one), open, nowMs, claims));
+  zones.sort((one, other) => (one.workload.name < other.workload.name ? -1 : 1));
+  if (typeof ledger === "string") return { zones, ledger: { kind: ledger } };
+  return { zones, ledger: ledger.kind === "unreadable" ? ledger : { kind: "read", open, claims, verdicts } };
+}
+
+/** Notes new pods that only another revision mends, and forgets those that are gone or mended. */
+function noteStuck(since: Map<string, number>, groups: readonly GroupSnapshot[], nowMs: number): void {
+  const pods = groups.flatMap(({ zones }) => zones.flatMap((zone) => zone.pods));
+  const stuck = new Map(pods.filter((pod) => pod.stuck !== undefined).map((pod) => [pod.uid, pod]));
+  for (const uid of since.keys()) if (!stuck.has(uid)) since.delete(uid);
+  for (const [uid, { neverReady, createdMs }] of stuck) {
+    // One that was Ready before has been down since this process first saw it so, at the latest.
+    if (!since.has(uid)) since.set(uid, neverReady && !Number.isNaN(createdMs) ? createdMs : nowMs);
+  }
+}

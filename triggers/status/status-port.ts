@@ -1,0 +1,32 @@
+/** The address of the status. */
+import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { Cut } from "../server/connection-bounds.ts";
+import { type Listening, listen } from "../server/server.ts";
+import { formatListenAddress, isLoopback, type ListenAddress } from "../settings/listen-address.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
+import { createStatusApp, type StatusAppOptions } from "./status-app.ts";
+
+export interface StatusPortOptions extends Pick<StatusAppOptions, "read"> {
+  readonly address: ListenAddress;
+  readonly requestTimeoutMs: number;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly reporting: Pick<Reporting, "log" | "metrics">;
+}
+
+/** Listens there. Rejects with a message if the address cannot be had. */
+export async function openStatusPort(options: StatusPortOptions): Promise<Pick<Listening, "port" | "close">> {
+  const { address, read, requestTimeoutMs, clock, reporting } = options;
+  const isLocal = isLoopback(address);
+  const app = createStatusApp({ read, isLoopback: isLocal, reporting, monotonicMs: () => clock.monotonicMs() });
+  const onCut = (reason: Cut) => reporting.metrics.connectionsEnded.inc({ door: "status", reason });
+  const listening = await listen(app, { ...address, requestTimeoutMs, onCut }).catch((error: Error) => {
+    throw new Error(`STATUS_LISTEN: ${formatListenAddress(address)} cannot be listened on: ${error.message}`);
+  });
+  const where = formatListenAddress({ ...address, port: listening.port });
+  reporting.log("info", `the status is shown on http://${where}/`, { statusPort: listening.port });
+  if (!isLocal) {
+    const message = `STATUS_LISTEN is ${where}: any client that reaches it sees names and messages of all served namespaces`;
+    reporting.log("warn", message, { reason: "status-listen" });
+  }
+  return listening;
+}
