@@ -157,6 +157,18 @@ suite("rendered manifests", () => {
     }
   });
 
+  test("each Deployment that answers reviews shows the status, and to clients inside of its pod alone; nothing else does", () => {
+    for (const { metadata, spec } of ofKind("Deployment")) {
+      const [container] = spec.template.spec.containers;
+      const env: readonly { readonly name: string; readonly value?: string }[] = container?.env ?? [];
+      const { value } = env.find(({ name }) => name === "STATUS_LISTEN") ?? {};
+      const isShown = metadata.name !== "sluice-outside";
+      assert.equal(value, isShown ? "127.0.0.1:8002" : undefined, metadata.name);
+    }
+    const named = [...rendered].filter(([, text]) => text.includes("STATUS_LISTEN")).map(([path]) => path);
+    assert.deepEqual(named.sort(), ["admission/admission.yaml", "standalone/standalone.yaml"]);
+  });
+
   test("what acts where a namespace ends runs outside of it, with the rights that it needs and none besides, bound in the cluster", () => {
     const rules = objectsOf("outside/outside.yaml").flatMap((object) => object.rules ?? []);
     // By that the guard of a namespace lets it take our finalizers away, though it may delete no volume claim.

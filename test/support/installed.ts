@@ -62,7 +62,9 @@ export function workloadOf(objects: readonly Built[], name: string) {
   const { serviceAccountName: account, containers } = workload.spec.template.spec;
   const env = containers.flatMap((container) => container.env);
   const written = env.filter(({ value }) => value !== undefined);
-  const settings = Object.fromEntries(written.map(({ name: variable, value }) => [variable, value]));
+  // In a cluster each pod has ports of its own.
+  const onMachine = (value: unknown) => String(value).replace(/^127\.0\.0\.1:\d+$/, "127.0.0.1:0");
+  const settings = Object.fromEntries(written.map(({ name: variable, value }) => [variable, onMachine(value)]));
   return { account, settings };
 }
 

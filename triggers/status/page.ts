@@ -1,7 +1,94 @@
-/** The page of the status. */
+/** The page of the status: complete as it is sent, without script, and without anything that could be pressed. */
 import { html } from "hono/html";
-import type { Status } from "../../functions/shared/contract/status.ts";
+import type { EventStatus, PersonEntry, Status, WaitingEviction } from "../../functions/shared/contract/status.ts";
+import { groupsAtRest, groupsAtWork } from "./page-groups.ts";
+import { guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
+import { stylePath } from "./style.ts";
 
+/** The whole document. All links are relative, because a proxy may have put a path before it. */
 export async function renderPage(status: Status): Promise<string> {
-  return String(await html`<!doctype html><html lang="en"><title>Sluice</title><p>${status.at}</p></html>`);
+  const { at, groups, unansweredSince } = status;
+  const working = groups.filter(({ state }) => state !== "idle");
+  const resting = groups.filter(({ state }) => state === "idle");
+  const page = html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>${titleOf(status, working.length)}</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="./${stylePath}"></head>
+<body class="${unansweredSince === null ? "" : "stale"}"><div class="wrap">
+${headerOf(status)}<main>
+${unansweredOf(status)}${leftOutOf(status)}${needsOf(status)}${groupsAtWork(working, at)}
+${evictionsOf(status)}${groupsAtRest(resting, at)}${eventsOf(status)}</main>
+<footer><span>Read only: it has no button, and no right to write.</span> <a href="?format=json">the same as JSON</a> <span>answered by ${status.answeredBy.replica}</span></footer>
+</div></body></html>
+`;
+  return String(await page);
+}
+
+function titleOf({ needsPerson, unansweredSince }: Status, atWork: number): string {
+  if (unansweredSince !== null) return "? no answer of the API server · Sluice";
+  const { length } = needsPerson;
+  if (length > 0) return `! ${length} ${length === 1 ? "needs" : "need"} you · Sluice`;
+  return atWork > 0 ? `${plural(atWork, "group")} at work · Sluice` : "all at rest · Sluice";
+}
+
+function headerOf({ at, answeredBy }: Status): Markup {
+  const { replica, version, mode, namespaces } = answeredBy;
+  const where = namespaces === null ? "all namespaces" : `namespaces ${namespaces.join(", ")}`;
+  const does = mode === "act" ? "it acts" : "it is a shadow, and writes nothing";
+  const facts = [where, does, `version ${version}`, `replica ${replica}`].map((fact) => html`<li>${fact}</li>`);
+  return html`<header class="top"><h1>Sluice</h1><ul class="facts">${facts}</ul><p class="fresh">as of ${moment(at)}</p></header>
+`;
+}
+
+function unansweredOf({ at, unansweredSince }: Status): Markup {
+  if (unansweredSince === null) return nothing;
+  return html`<p class="card away" role="alert">The API server has not answered since ${moment(unansweredSince)}. All of this is as it was at ${moment(at)}.</p>
+`;
+}
+
+function leftOutOf({ at, leftOut }: Status): Markup {
+  if (leftOut.length === 0) return nothing;
+  const lines = leftOut.map(({ part, why, since: began }) => html`<li><b>${part}</b>: ${why}${since(began, at)}</li>`);
+  return section("left-out", "Not shown", plural(leftOut.length, "part"), html`<ul class="card plain">${lines}</ul>`);
+}
+
+function needsOf({ at, needsPerson }: Status): Markup {
+  if (needsPerson.length === 0) return section("needs", "Needs you", "", html`<p class="quiet">Nothing needs you.</p>`);
+  const entries = needsPerson.map((entry) => needOf(entry, at));
+  return section("needs", "Needs you", String(needsPerson.length), html`<ol class="needs">${entries}</ol>`);
+}
+
+function needOf({ reason, namespace, object, since: began, guard, sentence, todo }: PersonEntry, at: string): Markup {
+  return html`<li class="card need"><div><b>${object}</b> ${guardSign(guard ?? reason, "person")}<span class="quiet">${namespace}</span>${since(began, at)}</div>
+<p>${sentence}</p>${todoLine(todo)}</li>
+`;
+}
+
+function evictionsOf({ at, waiting }: Status): Markup {
+  if (waiting === null || waiting.length === 0) return nothing;
+  const rows = waiting.map(
+    ({ namespace, zone, guard, sentence, at: last, refused }: WaitingEviction) =>
+      html`<tr><th scope="row">${zone}</th><td>${namespace}</td><td>${refused ? "refused" : "waits"}${since(last, at, "before")}</td><td>${guardSign(guard, "")}${sentence}</td></tr>`,
+  );
+  const table = tableOf("Evictions that wait", ["zone", "namespace", "when", "why"], rows);
+  return section("evictions", "Evictions that wait", `at least ${waiting.length}`, table);
+}
+
+function eventsOf({ events }: Status): Markup {
+  if (events === null || events.length === 0) return nothing;
+  const rows = events.map(
+    ({ namespace, object, reason, message, at: when }: EventStatus) =>
+      html`<tr><td>${moment(when)}</td><th scope="row">${object} <span class="quiet">${namespace}</span></th><td>${reason}</td><td>${message}</td></tr>`,
+  );
+  return section(
+    "events",
+    "What happened last",
+    "",
+    tableOf("The last Events", ["UTC", "object", "reason", "what"], rows),
+  );
+}
+
+function tableOf(caption: string, head: readonly string[], rows: readonly Markup[]): Markup {
+  const columns = head.map((title) => html`<th scope="col">${title}</th>`);
+  return html`<div class="card wide"><table><caption class="hidden">${caption}</caption><thead><tr>${columns}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }

@@ -1,0 +1,63 @@
+/** The groups of the page: those at work with all of their zones, and those at rest in one line each. */
+import { html } from "hono/html";
+import type { GroupStatus, ZoneStatus } from "../../functions/shared/contract/status.ts";
+import { guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
+import { legend, podsOf, stateOf } from "./page-pods.ts";
+
+export function groupsAtWork(groups: readonly GroupStatus[], at: string): Markup {
+  if (groups.length === 0) return nothing;
+  const cards = groups.map((group) => {
+    const { namespace, group: name, state, updated, wanted, ready, lastReadyAt } = group;
+    const counts = html`<b>${updated} of ${wanted} updated</b> · ${ready} ready`;
+    return html`<article class="card group"><div class="head"><h3>${name} <span class="quiet">${namespace}</span></h3>
+<div>${counts} · ${state}${since(lastReadyAt, at, "· a pod last became ready before")}</div></div>
+${verdictsOf(group, at)}${bars(group)}${zonesTable(group)}</article>
+`;
+  });
+  return section("work", "At work", plural(groups.length, "group"), html`${cards}${legend}`);
+}
+
+export function groupsAtRest(groups: readonly GroupStatus[], at: string): Markup {
+  if (groups.length === 0) return nothing;
+  const lines = groups.map((group) => {
+    const { namespace, group: name, zones, ready, wanted, lastReadyAt } = group;
+    const counts = `${plural(zones.length, "zone")}, ${ready} of ${wanted} ready`;
+    return html`<li><details><summary><b>${name}</b> <span class="quiet">${namespace}</span> ${counts}${since(lastReadyAt, at)}</summary>
+${verdictsOf(group, at)}${zonesTable(group)}</details></li>
+`;
+  });
+  return section("rest", "At rest", plural(groups.length, "group"), html`<ul class="card rest">${lines}</ul>`);
+}
+
+function verdictsOf({ functions }: GroupStatus, at: string): Markup {
+  if (functions.length === 0) return nothing;
+  const rows = functions.map(({ function: by, recorded }) => {
+    const { guard, ends, sentence, since: began, at: written, todo } = recorded;
+    return html`<dt>${by}</dt><dd>${guardSign(guard, ends)}${sentence}${since(began, at)} <span class="quiet">as of ${moment(written)}</span>${todoLine(todo)}</dd>`;
+  });
+  return html`<dl class="why">${rows}</dl>`;
+}
+
+/** How many pods of each zone are ready on the wanted revision. */
+function bars({ zones }: GroupStatus): Markup {
+  const all = zones.map(({ name, updated, wanted }) => {
+    const label = `${name}: ${updated} of ${wanted} updated`;
+    // A zone of no pods has all of them.
+    const [value, max] = wanted === 0 ? [1, 1] : [updated, wanted];
+    return html`<progress max="${max}" value="${value}" aria-label="${label}" title="${label}"></progress>`;
+  });
+  return html`<div class="bars">${all}</div>`;
+}
+
+function zonesTable({ group, zones }: GroupStatus): Markup {
+  const head = ["zone, revision", "pods, by ordinal", "updated", "ready", "down, limit", "now"];
+  const columns = head.map((title) => html`<th scope="col">${title}</th>`);
+  return html`<div class="wide"><table><caption class="hidden">Zones of ${group}</caption><thead><tr>${columns}</tr></thead><tbody>${zones.map(zoneRow)}</tbody></table></div>`;
+}
+
+function zoneRow(zone: ZoneStatus): Markup {
+  const { name, revision, wanted, updated, ready, downCount, maxUnavailable } = zone;
+  const from = revision.from === null ? "" : `${revision.from} → `;
+  return html`
+<tr><th scope="row">${name}<small>${from}${revision.to ?? "not known yet"}</small></th><td>${podsOf(zone)}</td><td>${updated} of ${wanted}</td><td>${ready} of ${wanted}</td><td>${downCount} of ${maxUnavailable}</td><td>${stateOf(zone)}</td></tr>`;
+}

@@ -1,0 +1,45 @@
+/** Small parts of the page. Each value of the status goes through the template tag, which escapes it. */
+import { html } from "hono/html";
+import { formatSpan } from "../plugin/span.ts";
+
+export type Markup = ReturnType<typeof html>;
+
+export const nothing = html``;
+
+/** A moment, as the clock of UTC shows it. */
+export function moment(time: string): Markup {
+  return html`<time datetime="${time}" title="${time}">${time.replace(/^.*T(.{8}).*$/s, "$1")} UTC</time>`;
+}
+
+/** How long ago it was when the status was read; the moment itself stands in the attributes. */
+export function since(time: string | null, at: string, word = "for"): Markup {
+  if (time === null) return nothing;
+  const span = formatSpan(Date.parse(at) - Date.parse(time));
+  return html` <span class="quiet">${word} <time datetime="${time}" title="${time}">${span}</time></span>`;
+}
+
+/** `ends` chooses the colour: what needs a person differs from what may need one. Null: this version does not know the guard. */
+export function guardSign(guard: string | null, ends: string | null): Markup {
+  if (guard === null || guard === "") return nothing;
+  const colour = { person: "bad", depends: "wait", itself: "go" }[ends ?? ""] ?? "";
+  const unknown = ends === null ? html` <span class="quiet">this version does not know it</span>` : nothing;
+  return html`<span class="guard ${colour}">${guard}</span>${unknown} `;
+}
+
+/** A command can be selected with one click. */
+export function todoLine(todo: string | null): Markup {
+  if (todo === null || todo === "nothing") return nothing;
+  const text = todo.startsWith("kubectl ") ? html`<code class="command">${todo}</code>` : html`<span>${todo}</span>`;
+  return html`<p class="todo"><span class="quiet">to do:</span> ${text}</p>`;
+}
+
+/** A part of the page with a heading. */
+export function section(id: string, title: string, count: string, contents: Markup): Markup {
+  const shown = count === "" ? nothing : html` <span class="count">· ${count}</span>`;
+  return html`<section aria-labelledby="${id}"><h2 id="${id}">${title}${shown}</h2>${contents}</section>
+`;
+}
+
+export function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
