@@ -103,6 +103,16 @@ for (const [what, status] of Object.entries(states))
     );
   });
 
+test("a command stands as code, to be copied with its namespace, and a request as text", async () => {
+  const paused = await renderPage(states["a chosen wait"] ?? assert.fail());
+  assert.match(
+    paused,
+    /<code class="command">kubectl annotate statefulset -n db a grafana\.com\/rollout-paused-<\/code>/,
+  );
+  const wrong = await renderPage(states["a wait that needs a person"] ?? assert.fail());
+  assert.match(wrong, /<span>set updateStrategy\.type: OnDelete, or take/);
+});
+
 test("the title has the worst state: no answer, then what needs a person, then work", async () => {
   const titleOf = async (status: Status) => /<title>(.*)<\/title>/.exec(await renderPage(status))?.[1];
   const broken = states["a wait that needs a person"] ?? assert.fail();

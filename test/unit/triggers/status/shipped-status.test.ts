@@ -1,7 +1,8 @@
 /** The status as the shipped server shows it, of a group on the fake cluster. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -41,7 +42,7 @@ describe("the shipped server with STATUS_LISTEN", () => {
   }
 
   test("shows a rollout with its zones, verdict and reservations, on the same connection as often as a client likes, and ends with open connections", async () => {
-    const { server, get } = await start({ STATUS_LISTEN: "127.0.0.1:0" });
+    const { server, port, get } = await start({ STATUS_LISTEN: "127.0.0.1:0" });
     for (const statefulSet of stage.group.statefulSets) stage.world.changeTemplate(statefulSet, newImage);
     const group = await eventually("the rollout in the status", 30_000, async () => {
       const { groups } = (await (await get()).json()) as Status;
@@ -63,7 +64,13 @@ describe("the shipped server with STATUS_LISTEN", () => {
       server.log.filter(({ reason }) => reason === "status-listen"),
       [],
     );
+    // Clients that keep their connections: browsers do.
+    const sockets = Array.from({ length: 64 }, () => connect(port, "127.0.0.1"));
+    for (const socket of sockets) socket.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    await Promise.all(sockets.map((socket) => once(socket, "data")));
+    const closed = Promise.all(sockets.map((socket) => once(socket, "close")));
     assert.equal((await server.stop()).code, 0);
+    await closed;
   });
 
   test("answers 503 where no views are kept, and warns that it shows all to any client where its address is not a loopback one", async () => {
