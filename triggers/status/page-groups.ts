@@ -1,7 +1,7 @@
 /** The groups of the page: those at work with all of their zones, and those at rest in one line each. */
 import { html } from "hono/html";
 import type { GroupStatus, ZoneStatus } from "../../functions/shared/contract/status.ts";
-import { guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
+import { ago, guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
 import { legend, podsOf, stateOf } from "./page-pods.ts";
 
 export function groupsAtWork(groups: readonly GroupStatus[], at: string): Markup {
@@ -10,7 +10,7 @@ export function groupsAtWork(groups: readonly GroupStatus[], at: string): Markup
     const { namespace, group: name, state, updated, wanted, ready, lastReadyAt } = group;
     const counts = html`<b>${updated} of ${wanted} updated</b> · ${ready} ready`;
     return html`<article class="card group"><div class="head"><h3>${name} <span class="quiet">${namespace}</span></h3>
-<div>${counts} · ${state}${since(lastReadyAt, at, "· a pod last became ready before")}</div></div>
+<div>${counts} · ${state}${ago(lastReadyAt, at, "· last pod ready ")}</div></div>
 ${verdictsOf(group, at)}${bars(group)}${zonesTable(group)}</article>
 `;
   });
@@ -22,7 +22,7 @@ export function groupsAtRest(groups: readonly GroupStatus[], at: string): Markup
   const lines = groups.map((group) => {
     const { namespace, group: name, zones, ready, wanted, lastReadyAt } = group;
     const counts = `${plural(zones.length, "zone")}, ${ready} of ${wanted} ready`;
-    return html`<li><details><summary><b>${name}</b> <span class="quiet">${namespace}</span> ${counts}${since(lastReadyAt, at)}</summary>
+    return html`<li><details><summary><b>${name}</b> <span class="quiet">${namespace}</span> ${counts}${ago(lastReadyAt, at, "· last pod ready ")}</summary>
 ${verdictsOf(group, at)}${zonesTable(group)}</details></li>
 `;
   });

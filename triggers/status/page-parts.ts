@@ -11,11 +11,19 @@ export function moment(time: string): Markup {
   return html`<time datetime="${time}" title="${time}">${time.replace(/^.*T(.{8}).*$/s, "$1")} UTC</time>`;
 }
 
-/** How long ago it was when the status was read; the moment itself stands in the attributes. */
-export function since(time: string | null, at: string, word = "for"): Markup {
-  if (time === null) return nothing;
-  const span = formatSpan(Date.parse(at) - Date.parse(time));
-  return html` <span class="quiet">${word} <time datetime="${time}" title="${time}">${span}</time></span>`;
+/** How long something has lasted when the status was read. The moment when it began stands in the attributes. */
+export function since(time: string | null, at: string): Markup {
+  return time === null ? nothing : html` <span class="quiet">for ${span(time, at)}</span>`;
+}
+
+/** How long before the status was read something happened, after a text that says what. */
+export function ago(time: string | null, at: string, what = ""): Markup {
+  return time === null ? nothing : html` <span class="quiet">${what}${span(time, at)} ago</span>`;
+}
+
+function span(time: string, at: string): Markup {
+  const text = formatSpan(Date.parse(at) - Date.parse(time));
+  return html`<time datetime="${time}" title="${time}">${text}</time>`;
 }
 
 /** `ends` chooses the colour: what needs a person differs from what may need one. Null: this version does not know the guard. */

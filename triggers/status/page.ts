@@ -2,7 +2,7 @@
 import { html } from "hono/html";
 import type { EventStatus, PersonEntry, Status, WaitingEviction } from "../../functions/shared/contract/status.ts";
 import { groupsAtRest, groupsAtWork } from "./page-groups.ts";
-import { guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
+import { ago, guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
 import { stylePath } from "./style.ts";
 
 /** The whole document. All links are relative, because a proxy may have put a path before it. */
@@ -68,7 +68,7 @@ function evictionsOf({ at, waiting }: Status): Markup {
   if (waiting === null || waiting.length === 0) return nothing;
   const rows = waiting.map(
     ({ namespace, zone, guard, sentence, at: last, refused }: WaitingEviction) =>
-      html`<tr><th scope="row">${zone}</th><td>${namespace}</td><td>${refused ? "refused" : "waits"}${since(last, at, "before")}</td><td>${guardSign(guard, "")}${sentence}</td></tr>`,
+      html`<tr><th scope="row">${zone}</th><td>${namespace}</td><td>${refused ? "refused" : "waits"}${ago(last, at)}</td><td>${guardSign(guard, "")}${sentence}</td></tr>`,
   );
   const table = tableOf("Evictions that wait", ["zone", "namespace", "when", "why"], rows);
   return section("evictions", "Evictions that wait", `at least ${waiting.length}`, table);

@@ -67,7 +67,7 @@ td { min-width: 4rem; }
 th small { display: block; font-weight: 400; color: var(--quiet); }
 thead th { font-size: 0.78rem; font-weight: 550; color: var(--quiet); border-bottom: 1px solid var(--line); }
 th, td { padding: 0.3rem 0.8rem 0.3rem 0; vertical-align: top; }
-.pods { display: flex; flex-wrap: wrap; gap: 2px; max-width: 23rem; padding-top: 0.2rem; }
+.pods { display: flex; flex-wrap: wrap; gap: 2px; width: max-content; max-width: 21.4rem; padding-top: 0.2rem; }
 .pods i {
   width: 15px; height: 15px; border-radius: 3px; text-align: center; font-style: normal; display: block;
   font: 700 10px/15px ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
