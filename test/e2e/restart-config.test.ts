@@ -66,7 +66,7 @@ suite("files of processes on the real API server", { skip: skipWithoutStage }, (
         stringData: { "db.yml": set },
       });
       const pod = stage.pods[zone]?.pod ?? assert.fail("no pod");
-      mounting.push(keepMounted(stage.api, stage.path("secrets", mountedOf(set)), [pod], closing.signal));
+      mounting.push(keepMounted(stage.api, stage.path("secrets", mountedOf(set)), pod, closing.signal));
       const annotations = {
         "sluice.dev/restart-config": expectedOf(set),
         "sluice.dev/restart-mounted": mountedOf(set),

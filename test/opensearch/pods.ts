@@ -14,6 +14,7 @@ import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { UNREADY } from "../controlplane/podstatus.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
+import { keepMounted } from "../process-manager/mounted-secret.ts";
 import type { PlayedPod } from "../process-manager/pod.ts";
 import { ServedPod, type ServedPodOptions, token } from "../process-manager/served-pod.ts";
 import { type RunnerShell, runnerShells } from "../process-manager/shells.ts";
@@ -64,11 +65,6 @@ export function hostOf(name: string): string {
 /** The pods' names, one in each zone. */
 export function namesIn(zones: number): readonly string[] {
   return ["a", "b", "c"].slice(0, zones).map((zone) => `${group}-zone-${zone}-0`);
-}
-
-interface FilesSecret {
-  readonly metadata: Metadata;
-  readonly data?: Readonly<Record<string, string>>;
 }
 
 export class Pods {
@@ -188,22 +184,10 @@ export class Pods {
       const annotations = { "sluice.dev/restart-config": expected, "sluice.dev/restart-mounted": mounted };
       await this.api.patch(setPathOf(pod), { metadata: { annotations } });
     }
-    this.#mounting = Promise.all([...this.#served].map(([name, { pod }]) => this.#mountSecret(name, pod)));
-  }
-
-  /** Brings the files of its mounted Secret into a pod, as the kubelet does, and sooner. */
-  async #mountSecret(name: string, pod: PlayedPod): Promise<void> {
     const { signal } = this.#stopping;
-    let version: string | undefined;
-    while (!signal.aborted) {
-      const { metadata, data = {} } = await this.api.get<FilesSecret>(secretPath(mountedSecret(name)));
-      if (metadata.resourceVersion !== version) {
-        const files = Object.entries(data).map(([file, value]) => [file, Buffer.from(value, "base64")] as const);
-        await pod.mount(Object.fromEntries(files));
-        version = metadata.resourceVersion;
-      }
-      await delay(probeEveryMs, undefined, { signal }).catch(() => {});
-    }
+    this.#mounting = Promise.all(
+      [...this.#served].map(([name, { pod }]) => keepMounted(this.api, secretPath(mountedSecret(name)), pod, signal)),
+    );
   }
 
   /** Writes these lines into the expected Secrets of these pods, as a person does. */

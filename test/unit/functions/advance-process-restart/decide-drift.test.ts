@@ -143,10 +143,10 @@ test("restart-config-disagrees: the message names the Secrets, and which setting
   const first = drifted(zoneOf("a"), together);
   const other = drifted(zoneOf("b"), { expected: cluster("c"), mounted: cluster("c"), running: new Map() });
   const third = drifted(zoneOf("c"), { expected: cluster("d"), mounted: cluster("d"), running: new Map() });
-  const says = "the files of a-files change what all nodes must have in common, and b-files";
-  assert.equal(decided([first, other, third]).message, `${says} has another value of cluster.name`);
+  const start = "the files of a-files change what all nodes must have in common, and b-files";
+  assert.equal(decided([first, other, third]).message, `${start} has another value of cluster.name`);
   const byHand = drifted(zoneOf("b"), { ...together, mode: "by-hand" });
-  assert.equal(decided([first, byHand]).message, `${says} is restarted by hand`);
+  assert.equal(decided([first, byHand]).message, `${start} is restarted by hand`);
 });
 
 test("rollout-due: a rollout comes before a restart of all, unless its StatefulSet is paused", () => {

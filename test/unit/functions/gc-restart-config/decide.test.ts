@@ -57,7 +57,7 @@ test("a Secret that may not be read stays as it is known, and its time ends wher
   assert.deepEqual(decided({ known: { old: counted }, read, named: ["old"] }).old, { uid: "u" });
 });
 
-test("the first look writes down the time, and each later one counts, up to three", () => {
+test("the first sweep writes down the time, and each later one counts, up to three", () => {
   const first = decided({ known: { old: { uid: "u" } } });
   assert.deepEqual([first.old, first.isChanged], [{ uid: "u", unnamedMs: nowMs, checks: 1 }, true]);
   const second = decided({ known: { old: { uid: "u", unnamedMs: nowMs, checks: 1 } } });
@@ -72,7 +72,7 @@ test("a time of the future begins anew", () => {
   assert.deepEqual([ahead.old, ahead.due], [{ uid: "u", unnamedMs: nowMs, checks: 1 }, []]);
 });
 
-test("a Secret is removed at the third look that finds it unnamed for 15 minutes, and not before", () => {
+test("a Secret is removed at the third sweep that finds it unnamed for 15 minutes, and not before", () => {
   const due = (unnamedMs: number, checks: number) => decided({ known: { old: { uid: "u", unnamedMs, checks } } }).due;
   assert.deepEqual(due(longAgoMs, 2), [{ name: "old", uid: "u" }]);
   assert.deepEqual(due(longAgoMs, 1), []);
@@ -85,7 +85,7 @@ test("a restart that is under way stops the count, removes nothing, and is the r
   assert.deepEqual([old, due, isChanged, guard], [counted, [], false, "config-restarting"]);
 });
 
-test("pods are read where one more look could remove a Secret", () => {
+test("pods are read where one more sweep could remove a Secret", () => {
   assert.equal(mayBeDue({ uid: "u", unnamedMs: longAgoMs, checks: 2 }, nowMs), true);
   assert.equal(mayBeDue({ uid: "u", unnamedMs: longAgoMs, checks: 1 }, nowMs), false);
   assert.equal(mayBeDue({ uid: "u", unnamedMs: longAgoMs + 1, checks: 3 }, nowMs), false);
