@@ -85,6 +85,7 @@ function beginTogether({ members, claims }: Extract<RestartTarget, { kind: "begi
   const carryOut = (context: Context) =>
     showTogether(
       context,
+      leader.pod.namespace,
       claims,
       members.map(({ pod }) => pod),
     );

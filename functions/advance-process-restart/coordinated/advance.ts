@@ -135,8 +135,8 @@ async function carryOut(restart: JointRestart, step: Exclude<TogetherStep, { kin
 }
 
 /** The anchors first: a claim without one could be taken for abandoned. */
-async function showAll({ context, claims }: JointRestart, pods: readonly Pod[]): Promise<OwnClaimEnd> {
-  await showTogether(context, claims, pods);
+async function showAll({ context, observed, claims }: JointRestart, pods: readonly Pod[]): Promise<OwnClaimEnd> {
+  await showTogether(context, observed.key.namespace, claims, pods);
   return stands;
 }
 
@@ -211,10 +211,10 @@ function renewed(restart: JointRestart, claim: KnownClaim, { phase, epoch, out =
       processes[pod.name] = answer.processId ?? "";
     }
   }
-  const sum = phase === togetherPhases.preparing ? undefined : sumAt(restart, claim);
   return changeClaim(renewClaim(claim, context.cluster.serverTimeMs(), phase), {
     ...{ epoch, uids, processes, members: claim.members.filter((range) => !gone.has(range.first)) },
-    ...(sum === undefined ? {} : { sum }),
+    // Where no member reports its files, neither claim nor call names any.
+    ...(phase === togetherPhases.preparing ? {} : { sum: sumAt(restart, claim) }),
     ...(phase === togetherPhases.restricting ? { hold: true } : {}),
   });
 }
@@ -235,7 +235,9 @@ async function end(
 ): Promise<OwnClaimEnd> {
   const { context, observed, claims, members, database } = restart;
   const { hold } = first(claims);
-  if (hold === true && !(await release(restart)) && failed.size === 0) return stands;
+  // Without any pod there is no database to ask. Its marker is in no ledger then, so that it is undone when the pods are back.
+  const isEmpty = observed.zones.every(({ pods }) => pods.length === 0);
+  if (hold === true && !(await release(restart)) && failed.size === 0 && !isEmpty) return stands;
   const id = stemOf(first(claims));
   // Before the claims: a pod that has failed is known by it, whatever happens next.
   const lost = members.filter(({ pod }) => failed.has(pod.name));

@@ -269,6 +269,7 @@ function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]):
   if (missing !== undefined) return waitFor("pod-missing", `${missing} is gone, and no other one is ready`);
   const [one] = away;
   if (one !== undefined) return waitForStart(one);
+  if (answering.length === 0) return { kind: "end", failed: new Set(), message: "no pod of it is left" };
   // A pod may be ready only once all its shards have their copies, which are allocated to no node before that.
   if (hold === true) return { kind: "release" };
   const unready = answering.find(({ pod, statefulSet }) => !isAvailable(pod, statefulSet.minReadySeconds, nowMs));

@@ -12,15 +12,15 @@ import { shownTogether, stemOf } from "./phases.ts";
 /** So many pods are patched at once. */
 const patchedAtOnce = 8;
 
-/** Writes the anchors of these claims, and the phase and the id of their pods. Throws ClusterError. */
+/** Writes the anchors of these claims, and the phase and the id of their pods, of which there may be none. Throws ClusterError. */
 export async function showTogether(
   context: Context,
+  namespace: string,
   claims: readonly Pick<KnownClaim, "id" | "zone" | "phase">[],
   pods: readonly Pod[],
 ): Promise<void> {
   const [claim] = claims;
-  const namespace = pods[0]?.namespace;
-  if (claim === undefined || namespace === undefined) return;
+  if (claim === undefined) return;
   const id = stemOf(claim);
   for (const { zone } of claims) await anchor(context, { namespace, name: zone }, id);
   await mapLimit(pods, patchedAtOnce, (pod) => show(context, pod, { phase: shownTogether(claim.phase), id }));

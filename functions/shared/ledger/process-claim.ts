@@ -19,7 +19,7 @@ export interface ProcessFields {
    */
   readonly processes?: Readonly<Record<string, string>>;
   /** The sum of the files to start with, as the process manager writes it. Absent: the files that the process had. */
-  readonly sum?: string;
+  readonly sum?: string | undefined;
   /** Each call to a process manager carries it. It grows with each step, and a process manager refuses a lower one. */
   readonly epoch?: number;
   /** True from before the restart changes a setting of the database until a read shows that setting as it was. */

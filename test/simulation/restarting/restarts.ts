@@ -93,7 +93,6 @@ export class Restarts implements Actor {
   makePeace(): void {
     if (this.#run.plan.restarts === undefined) return;
     this.#files.mendAll();
-    this.#bringBack();
     this.#mend();
   }
 
@@ -113,6 +112,7 @@ export class Restarts implements Actor {
   }
 
   #mend(): void {
+    this.#bringBack();
     this.#manage();
     for (const { metadata } of this.#pods()) {
       const { [phaseKey]: phase, "sluice.dev/restart-id": id = "" } = metadata.annotations ?? {};

@@ -64,7 +64,10 @@ test("while pods stand without their StatefulSet no process starts, and made aga
   const stage = await stopping(one);
   stage.manager(one).ends = true;
   const { metadata, spec } = stage.world.store.get("statefulsets", { namespace, name: "group-a" });
-  const { name, labels, annotations } = metadata;
+  // As its manifest has it: without the id of the restart.
+  const { "sluice.dev/restart-id": id, ...annotations } = metadata.annotations ?? {};
+  const { name, labels } = metadata;
+  assert.ok(id);
   stage.world.removeStatefulSet({ namespace, name }, "Orphan");
   for (let seconds = 0; seconds < 12; seconds++) await stage.step();
   assert.deepEqual([stage.claims[0]?.phase, names.map((pod) => stage.manager(pod).starts)], ["stopping", [1, 1, 1]]);
@@ -76,6 +79,6 @@ test("while pods stand without their StatefulSet no process starts, and made aga
 test("a StatefulSet that is gone for good keeps no other pod from showing the restart", async () => {
   const stage = await new RestartStage().begun();
   const claims = [{ id: "together/group-z", zone: "group-z", phase: "stopping" }];
-  await played(stage.timeline, showTogether(stage.context, claims, [parsePod(stage.pod(one) as never)]));
+  await played(stage.timeline, showTogether(stage.context, namespace, claims, [parsePod(stage.pod(one) as never)]));
   assert.equal(stage.phaseOf(one), "stop-coordinated");
 });
