@@ -12,7 +12,7 @@ import { shownTogether, stemOf } from "./phases.ts";
 /** So many pods are patched at once. */
 const patchedAtOnce = 8;
 
-/** Writes the anchors of these claims, and the phase and the id of their pods, of which there may be none. Throws ClusterError. */
+/** Writes the anchors of these claims, and the phase and the id of their pods, if there are any. Throws ClusterError. */
 export async function showTogether(
   context: Context,
   namespace: string,

@@ -139,7 +139,7 @@ test("nothing restarts in turn while others restart together, and does where the
   assert.deepEqual([marks, guard], [[inTurn("b-0"), inTurn("b-1")], "restart-config-disagrees"]);
 });
 
-test("restart-config-disagrees: the message names the Secrets, and which setting differs, or that one is by hand", () => {
+test("restart-config-disagrees: the message names the Secrets, and which setting differs, or that a person restarts its processes", () => {
   const first = drifted(zoneOf("a"), together);
   const other = drifted(zoneOf("b"), { expected: cluster("c"), mounted: cluster("c"), running: new Map() });
   const third = drifted(zoneOf("c"), { expected: cluster("d"), mounted: cluster("d"), running: new Map() });
