@@ -7,7 +7,7 @@
  */
 import type { StoredPod } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
-import { namesPod, type RawClaim, stemOf } from "./raw-claims.ts";
+import { namesPod, phaseKey, type RawClaim, stemOf } from "./raw-claims.ts";
 import type { SimulatedManager } from "./simulated-process.ts";
 
 export interface BarriersOptions {
@@ -39,7 +39,20 @@ export class Barriers {
   note(claims: readonly RawClaim[]): readonly string[] {
     const coordinated = claims.filter(({ mode }) => mode === "coordinated");
     const byStem = Object.groupBy(coordinated, stemOf);
-    return Object.entries(byStem).flatMap(([stem, some = []]) => this.#noteOne(stem, some));
+    const left = Object.entries(byStem).flatMap(([stem, some = []]) => this.#noteOne(stem, some));
+    const gone = [...this.#barriers].flatMap(([stem, one]) => (byStem[stem] === undefined ? [one] : []));
+    return [...left, ...gone.flatMap((one) => this.#noteGone(one))];
+  }
+
+  /** With the last member its claim goes. A member that a person has taken out shows no phase then, and any other one does. */
+  #noteGone(barrier: Barrier): readonly string[] {
+    if (barrier.claims.length === 0) return [];
+    barrier.claims = [];
+    const isOut = ({ metadata: { uid, annotations } }: StoredPod) =>
+      barrier.members.has(uid) && annotations?.[phaseKey] === undefined;
+    return this.#pods()
+      .filter(isOut)
+      .map(({ metadata }) => metadata.name);
   }
 
   #noteOne(stem: string, claims: readonly RawClaim[]): readonly string[] {

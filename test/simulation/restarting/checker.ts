@@ -13,10 +13,8 @@ import { setNameOf } from "../../support/checkers/raw.ts";
 import { allocationKey, markerKey, type StandInDatabase } from "../../support/stand-in-database.ts";
 import type { Checker, LedgerWrite } from "../checker.ts";
 import { Barriers } from "./barriers.ts";
-import { namesPod, type RawClaim, readClaims, stemOf } from "./raw-claims.ts";
+import { namesPod, phaseKey, type RawClaim, readClaims, stemOf } from "./raw-claims.ts";
 import type { SimulatedManager } from "./simulated-process.ts";
-
-export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
 
 /** A pod whose deletion began so long ago must be known to leave, in milliseconds. */
 const knownAfterMs = 15_000;

@@ -1,6 +1,8 @@
-/** Claims of restarts as they stand in a ledger, read without the code of the product. */
+/** Claims of restarts as they stand in a ledger, and where pods show them, without the code of the product. */
 import type { LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
+
+export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
 
 export interface RawClaim {
   readonly id: string;

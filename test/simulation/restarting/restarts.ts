@@ -16,8 +16,9 @@ import type { Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
-import { phaseKey, RestartsChecker } from "./checker.ts";
+import { RestartsChecker } from "./checker.ts";
 import { Files } from "./files.ts";
+import { phaseKey } from "./raw-claims.ts";
 import { type ProcessJournal, SimulatedManager } from "./simulated-process.ts";
 import { TogetherUsers } from "./together-users.ts";
 

@@ -2,8 +2,8 @@
 import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import { setNameOf } from "../../support/checkers/raw.ts";
 import type { SeedRun } from "../seed.ts";
-import { phaseKey } from "./checker.ts";
 import type { Files } from "./files.ts";
+import { phaseKey } from "./raw-claims.ts";
 import type { SimulatedManager } from "./simulated-process.ts";
 
 /** The longest time until a kubelet brings files, in milliseconds. */
