@@ -20,14 +20,8 @@ import { restartRequeueMs } from "../decide.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
 import { name, noteWait } from "../observe.ts";
 import { isChanged, show } from "../show.ts";
-import {
-  decideTogether,
-  first,
-  sumOf,
-  type TogetherMember,
-  type TogetherStep,
-  type TogetherView,
-} from "./decide-together.ts";
+import { sumFor, type TogetherMember } from "./decide-member.ts";
+import { decideTogether, first, type TogetherStep, type TogetherView } from "./decide-together.ts";
 import { callIn, stemOf, togetherPhases } from "./phases.ts";
 import { anchor, showTogether } from "./show.ts";
 
@@ -171,7 +165,7 @@ async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> 
       members.filter(({ pod }) => !out?.has(pod.name)),
       askedAtOnce,
       ({ pod, claim, statefulSet }) => {
-        const sum = sumAt(restart, claim);
+        const sum = sumFor(claim, members, phase);
         const call = { verb: kill?.has(pod.name) ? "kill" : verb, restartId: id, epoch, sum } as const;
         return callManager(context, statefulSet, pod, call, deadlineMs);
       },
@@ -181,12 +175,6 @@ async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> 
     if ("unknown" in answered) noteUnknown(context, observed, answered.unknown);
   } else if (database !== undefined && phase === togetherPhases.flushing) await flush(database, deadlineMs);
   return { kind: "undone" };
-}
-
-/** The sum is fixed when all members have their files, and once more if one of them was made anew with others. */
-function sumAt({ members }: JointRestart, claim: KnownClaim): string | undefined {
-  const fixed = claim.phase === togetherPhases.preparing ? undefined : claim.sum;
-  return fixed ?? sumOf(claim, members);
 }
 
 function write(restart: JointRestart, step: Move): Promise<number> {
@@ -214,7 +202,7 @@ function renewed(restart: JointRestart, claim: KnownClaim, { phase, epoch, out =
   return changeClaim(renewClaim(claim, context.cluster.serverTimeMs(), phase), {
     ...{ epoch, uids, processes, members: claim.members.filter((range) => !gone.has(range.first)) },
     // Where no member reports its files, neither claim nor call names any.
-    ...(phase === togetherPhases.preparing ? {} : { sum: sumAt(restart, claim) }),
+    ...(phase === togetherPhases.preparing ? {} : { sum: sumFor(claim, members, phase) }),
     ...(phase === togetherPhases.restricting ? { hold: true } : {}),
   });
 }

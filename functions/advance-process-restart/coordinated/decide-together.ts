@@ -4,24 +4,10 @@ import type { KnownClaim } from "../../shared/ledger/claim.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../../shared/ledger/reservation.ts";
 import { isAvailable, type Pod } from "../../shared/workloads/pods.ts";
-import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
-import type { ManagerStatus, StatusAnswer } from "../calls.ts";
 import type { Answered } from "../database/exchange.ts";
-import type { FilesState } from "../decide-files.ts";
 import { drainMs, longestMs, longestRestrictionMs, mostAttempts } from "../decide-step.ts";
+import { type AnsweringMember, isAnswering, lacksFiles, sumOf, type TogetherMember } from "./decide-member.ts";
 import { callIn, shownTogether, stemOf, togetherPhases } from "./phases.ts";
-
-/** A pod that stands at the name of a member. */
-export interface TogetherMember {
-  readonly claim: KnownClaim;
-  readonly statefulSet: StatefulSet;
-  readonly pod: Pod;
-  readonly answer: StatusAnswer;
-  /** The files of its StatefulSet; absent where it names none, or they do not matter now. */
-  readonly files?: FilesState | undefined;
-  /** Whether its node is a member of the database; absent where none is named, or that does not matter now. */
-  readonly membership?: Answered<boolean>;
-}
 
 export interface TogetherView {
   /** All claims of the restart, at least one. */
@@ -58,9 +44,6 @@ export type TogetherStep =
   | { readonly kind: "release" }
   /** The claims go, and then the phases; these pods have failed. */
   | { readonly kind: "end"; readonly failed: ReadonlySet<string>; readonly message: string };
-
-/** A member whose process manager has answered for its pod. */
-type AnsweringMember = TogetherMember & { readonly answer: ManagerStatus };
 
 const waitFor = (guard: string, message: string): TogetherStep => ({ kind: "wait", guard, message });
 
@@ -103,10 +86,6 @@ export function first(claims: readonly KnownClaim[]): KnownClaim {
   return claim;
 }
 
-function isAnswering(member: TogetherMember): member is AnsweringMember {
-  return "podUid" in member.answer && member.answer.podUid === member.pod.uid;
-}
-
 /** True for another pod than the claim names: it is a member in its place. */
 function isAnew({ claim, pod }: TogetherMember): boolean {
   return claim.uids?.[pod.name] !== pod.uid;
@@ -121,11 +100,6 @@ function isShown(member: TogetherMember): boolean {
   const { restart } = member.pod;
   if (isTakenOff(member)) return true;
   return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
-}
-
-/** True for a pod that was made anew with other files than those of the restart. */
-function lacksFiles({ claim: { sum }, answer: { mountedSum, triedSum, runningSum } }: AnsweringMember): boolean {
-  return sum !== undefined && ![mountedSum, triedSum, runningSum].includes(sum);
 }
 
 function move(claims: readonly KnownClaim[], phase: string, epoch = first(claims).epoch ?? 1): TogetherStep {
@@ -212,12 +186,6 @@ function stepOfFiles({ claims, restriction }: TogetherView, answering: readonly 
   }
   const next = restriction === undefined ? togetherPhases.stopping : togetherPhases.restricting;
   return move(claims, next);
-}
-
-/** The files that all members of a StatefulSet have, as the first one reports them. */
-export function sumOf({ zone }: KnownClaim, members: readonly TogetherMember[]): string | undefined {
-  const found = members.filter(isAnswering).find(({ claim }) => claim.zone === zone);
-  return found?.answer.mountedSum;
 }
 
 const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;

@@ -3,10 +3,13 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
 import {
-  decideTogether,
-  first,
+  sumFor,
   sumOf,
   type TogetherMember,
+} from "../../../../functions/advance-process-restart/coordinated/decide-member.ts";
+import {
+  decideTogether,
+  first,
   type TogetherStep,
   type TogetherView,
 } from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
@@ -189,6 +192,23 @@ suite("the files", () => {
     const [silent, answering] = [memberOf(a, claim, { silence: "none" }), memberOf(b, claim, brought("1:now"))];
     assert.equal(sumOf(claim, [silent, answering]), "1:now");
     assert.equal(sumOf({ ...claim, zone: "b" }, [answering]), undefined);
+  });
+
+  test("a withdrawn restart starts what it has stopped with the files of then, unless a process that is down lacks these", () => {
+    const sumIn = (from: string, to: string, ...status: readonly Partial<ManagerStatus>[]) => {
+      const claim = claimIn(from, { sum: "1:then" });
+      const members = status.map((one, index) => memberOf(`a-${index}`, claim, { status: one }));
+      return sumFor(claim, members, to);
+    };
+    const kept = { state: "stopped", mountedSum: "1:now", triedSum: "1:then" } as const;
+    const lacking = { state: "killed", mountedSum: "1:now", triedSum: "1:other", runningSum: "1:other" } as const;
+    const running = { ...lacking, state: "started" } as const;
+    for (const from of [phases.preparing, phases.stopping, phases.withdrawing]) {
+      assert.equal(sumIn(from, phases.withdrawing, kept, running), "1:then", from);
+      assert.equal(sumIn(from, phases.withdrawing, kept, lacking), "1:now", from);
+    }
+    assert.equal(sumIn(phases.preparing, phases.stopping, kept, running), "1:now", "all members have these now");
+    assert.equal(sumIn(phases.stopping, phases.starting, kept, lacking), "1:then", "it is fixed");
   });
 });
 
