@@ -13,8 +13,8 @@ import { type Emphasis, tableOf } from "./text.ts";
 
 /** One volume claim that is suspended, is to be, or is wanted back. */
 export interface SuspendedInspection {
-  readonly namespace: string;
   readonly claim: string;
+  readonly namespace: string;
   readonly uid: string;
   /** Null where neither a StatefulSet has it nor another owner. */
   readonly pod: string | null;
@@ -90,8 +90,8 @@ function inspect(pvc: Pvc, member: Member | undefined, group: string | undefined
   const kept = member && durationNow(member);
   const untilMs = kept?.kind === "value" && pvc.suspendedMs !== undefined ? pvc.suspendedMs + kept.value : undefined;
   return {
-    namespace: pvc.namespace,
     claim: pvc.name,
+    namespace: pvc.namespace,
     uid: pvc.uid,
     pod: member?.name ?? null,
     zone: member?.set.name ?? null,
