@@ -1,6 +1,6 @@
 /**
  * The kubelet of one played machine, in its namespaces. It posts the status of its Node before it starts pods, renews the Lease
- * of its Node, runs each bound pod as a process, and ends those that are deleted. A pod may run the shipped agent.
+ * of its Node, runs each bound pod as a process, and ends those that are deleted. A pod may run a shipped program.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { BACK_OFF_MS, follow } from "../controlplane/follow.ts";
 import { createNode } from "../controlplane/nodes.ts";
 import { type Pod, podStatus } from "../controlplane/podstatus.ts";
-import { type AgentPod, agentPodAnnotation } from "./agent-pod.ts";
+import { type ShippedPod, shippedPodAnnotation } from "./shipped-pod.ts";
 
 export interface KubeletSettings {
   readonly node: string;
@@ -29,7 +29,11 @@ export interface KubeletSettings {
 }
 
 const podProgram = join(import.meta.dirname, "pod-main.ts");
-const agentProgram = join(import.meta.dirname, "../../functions/fence-node/agent/main.ts");
+const root = join(import.meta.dirname, "../..");
+const shippedPrograms = {
+  agent: join(root, "functions/fence-node/agent/main.ts"),
+  functions: join(root, "triggers/main.ts"),
+};
 const strategic = "application/strategic-merge-patch+json";
 const merge = "application/merge-patch+json";
 const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
@@ -41,7 +45,7 @@ const api = await Api.open(access, { userAgent: `kubelet-of-${node}`, connection
 
 interface Run {
   pod: Pod;
-  readonly agentPod: AgentPod | undefined;
+  readonly shipped: ShippedPod | undefined;
   child: ChildProcess | undefined;
   readonly seen: Date;
   isEnding: boolean;
@@ -106,20 +110,20 @@ function observe(pod: Pod): void {
     return;
   }
   if (run !== undefined) return;
-  const { [agentPodAnnotation]: text } = pod.metadata.annotations ?? {};
-  const agentPod = text === undefined ? undefined : (JSON.parse(text) as AgentPod);
-  const started: Run = { pod, agentPod, child: undefined, seen: new Date(), isEnding: false };
+  const { [shippedPodAnnotation]: text } = pod.metadata.annotations ?? {};
+  const shipped = text === undefined ? undefined : (JSON.parse(text) as ShippedPod);
+  const started: Run = { pod, shipped, child: undefined, seen: new Date(), isEnding: false };
   runs.set(uid, started);
   void start(started);
 }
 
 async function start(run: Run): Promise<void> {
-  const { pod, agentPod, seen } = run;
+  const { pod, shipped, seen } = run;
   const { name, namespace, uid } = pod.metadata;
-  if (agentPod !== undefined) await delay(agentPod.startsAfterMs);
+  if (shipped !== undefined) await delay(shipped.startsAfterMs);
   if (run.isEnding) return;
-  const args = agentPod ? [agentProgram] : [podProgram, journal, `${namespace}/${name}`, uid, node];
-  const env = agentPod ? { ...process.env, ...agent, ...agentPod.env } : process.env;
+  const args = shipped ? [shippedPrograms[shipped.program]] : [podProgram, journal, `${namespace}/${name}`, uid, node];
+  const env = shipped ? { ...process.env, ...agent, ...shipped.env } : process.env;
   run.child = spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "inherit"] });
   await persist(() => {
     const status = podStatus(run.pod, () => undefined, address, { now: new Date(), seen });
@@ -138,11 +142,11 @@ async function end(pod: Pod, run: Run | undefined): Promise<void> {
   await persist(() => statusOf("DELETE", pathOf(pod), { gracePeriodSeconds: 0, preconditions: { uid } }));
 }
 
-/** An agent ends in an orderly way. */
-async function kill({ child, agentPod }: Run): Promise<void> {
+/** A shipped program ends in an orderly way. */
+async function kill({ child, shipped }: Run): Promise<void> {
   if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise((resolve) => child.once("exit", resolve));
-  child.kill(agentPod === undefined ? "SIGKILL" : "SIGTERM");
+  child.kill(shipped === undefined ? "SIGKILL" : "SIGTERM");
   await ended;
 }
 

@@ -77,10 +77,12 @@ export class LateLink {
     here.on("close", () => {
       if (!this.#detained.has(from)) there.destroy();
     });
-    there.on("error", () => undefined).on("close", () => {
-      this.#ways.delete(way);
-      here.destroy();
-    });
+    there
+      .on("error", () => undefined)
+      .on("close", () => {
+        this.#ways.delete(way);
+        here.destroy();
+      });
   }
 
   #flush({ there, waiting }: Way): void {

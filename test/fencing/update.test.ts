@@ -9,11 +9,11 @@ import { after, afterEach, before, describe, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { eventually } from "../controlplane/api.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { type AgentPod, agentPodAnnotation } from "./agent-pod.ts";
 import { environmentWith } from "./changed-sources.ts";
 import { FencingCluster, namespace, watchdogMs } from "./cluster.ts";
 import type { Machine } from "./machine.ts";
 import { skipWithoutNamespaces } from "./network.ts";
+import { type ShippedPod, shippedPodAnnotation } from "./shipped-pod.ts";
 
 const timeoutMs = 60_000;
 /** A minute for a watchdog of 10 s, as all times here. */
@@ -65,9 +65,11 @@ describe("an update of the agents, on the real API server", { skip, concurrency:
   const path = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
   /** One for each node: the scheduler of these tests knows no other affinity. */
   const nameOn = ({ name }: Machine) => `agent-${name}`;
-  const versionOf = (pod: AgentPod) => ({ metadata: { annotations: { [agentPodAnnotation]: JSON.stringify(pod) } } });
+  const versionOf = (pod: Omit<ShippedPod, "program">) => ({
+    metadata: { annotations: { [shippedPodAnnotation]: JSON.stringify({ program: "agent", ...pod }) } },
+  });
 
-  async function create(machine: Machine, env: AgentPod["env"]): Promise<void> {
+  async function create(machine: Machine, env: ShippedPod["env"]): Promise<void> {
     assert.ok(rendered);
     const { updateStrategy, minReadySeconds } = rendered.spec;
     const labels = { agent: machine.name };
