@@ -34,6 +34,7 @@ import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
 import { type Standalone, type StatusSource, startStandalone } from "./standalone.ts";
+import { followCertificate } from "./status/presented-certificate.ts";
 import { openStatusPort } from "./status/status-port.ts";
 import { admissionFunctions, groupFunctions, table } from "./table.ts";
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
@@ -150,10 +151,11 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const definitions = groupFunctions.filter(isServed);
   await requireKubernetes(parts, table.filter(isServed));
   const certificate = certificateOf(settings, namespaces, cluster);
-  const source = await sourceOf(parts, certificate);
+  const where = settings.tlsCertFile || certificate.secret;
+  const { source, presented } = followCertificate(await sourceOf(parts, certificate), where);
   const stopping = new AbortController();
   const admissions = admissionFunctions.filter(isServed);
-  const status = statusOf(settings, namespaces);
+  const status = statusOf(settings, namespaces, presented);
   const standalone = startStandalone({
     cluster,
     pods,

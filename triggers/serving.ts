@@ -1,5 +1,6 @@
 /** What a process serves, by its settings: which functions, and in which namespaces. */
 import { hostname } from "node:os";
+import { suspended } from "../functions/shared/annotations/suspension.ts";
 import { type CronDefinition, type Definition, isStandard } from "../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import manifest from "../package.json" with { type: "json" };
@@ -32,11 +33,17 @@ export function namespacesOf(settings: Settings, cluster: KubernetesCluster): re
 }
 
 /** What shows the status, and what it shows of this process; undefined where the settings ask for none. */
-export function statusOf(settings: Settings, namespaces: readonly string[] | undefined): StatusSource | undefined {
+export function statusOf(
+  settings: Settings,
+  namespaces: readonly string[] | undefined,
+  certificate: StatusSource["certificate"],
+): StatusSource | undefined {
   const [definition] = statusFunctions.filter(servedBy(settings));
   if (definition === undefined || settings.statusListen === "off") return undefined;
   const { version } = manifest;
   // In a pod the name of the machine is that of the pod.
   const answeredBy = { replica: hostname(), version, mode: settings.mode, namespaces: namespaces ?? null };
-  return { definition, answeredBy, guards: Object.fromEntries(table.map(({ name, guards }) => [name, guards])) };
+  const guards = Object.fromEntries(table.map((one) => [one.name, one.guards]));
+  const suspendsVolumes = table.filter(servedBy(settings)).some(({ writes }) => writes.includes(suspended));
+  return { definition, answeredBy, guards, suspendsVolumes, ...(certificate && { certificate }) };
 }

@@ -12,7 +12,12 @@ import { createListReader } from "../functions/shared/cache/listing.ts";
 import { createOnDemandCache, type OnDemandCache } from "../functions/shared/cache/on-demand.ts";
 import { createWatchCache, type WatchCache, type WatchingOptions } from "../functions/shared/cache/watching.ts";
 import type { Context } from "../functions/shared/contract/context.ts";
-import type { FunctionDefinition, StatusContext, StatusDefinition } from "../functions/shared/contract/definition.ts";
+import type {
+  FunctionDefinition,
+  ParkedEviction,
+  StatusContext,
+  StatusDefinition,
+} from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
 import type { Status } from "../functions/shared/contract/status.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
@@ -54,7 +59,7 @@ export interface StandaloneOptions {
   readonly random?: () => number;
 }
 
-export interface StatusSource extends Pick<StatusContext, "guards" | "answeredBy"> {
+export interface StatusSource extends Pick<StatusContext, "guards" | "answeredBy" | "certificate" | "suspendsVolumes"> {
   readonly definition: StatusDefinition;
 }
 
@@ -108,6 +113,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     const context = { ...contextOf(), lookUps };
     return { definition, context, handler: openHandler(definition, context) };
   });
+  const parked = () => admissions.flatMap(({ handler }) => handler.parked?.() ?? []);
   const enqueuer: Enqueuer = createEnqueuer({
     clock: cluster,
     known,
@@ -129,7 +135,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const sweeping = isSwept ? keepTime(options, enqueuer, stopping.signal) : Promise.resolve();
   return {
     enqueuer,
-    readStatus: watching && openStatus(options, watching, shown),
+    readStatus: watching && openStatus(options, watching, shown, parked),
     admissions,
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
     async stop(deadlineMs, answered) {
@@ -147,10 +153,11 @@ function openStatus(
   { cluster, status }: StandaloneOptions,
   cache: GroupCache,
   shown: ReadonlyMap<string, GroupKey>,
+  parked: () => readonly ParkedEviction[],
 ): Standalone["readStatus"] {
   if (status === undefined) return undefined;
-  const { definition, guards, answeredBy } = status;
-  return definition.open({ cluster, cache, groups: () => shown.values(), guards, answeredBy });
+  const { definition, ...source } = status;
+  return definition.open({ cluster, cache, groups: () => shown.values(), parked, ...source });
 }
 
 /**

@@ -25,6 +25,7 @@ export function createHandler(context: Context): AdmissionHandler {
   return {
     review: async (request) => review(context, reviews, request, waitOf(request)),
     stop: () => reviews.stop(),
+    parked: () => reviews.parked(),
   };
 }
 

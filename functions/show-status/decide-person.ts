@@ -1,4 +1,5 @@
 /** What needs a person. Pure. */
+import { hold } from "../shared/annotations/suspension.ts";
 import { explainGuard, fillTodo, type Guard, type Guards } from "../shared/base/guards.ts";
 import type { PersonEntry } from "../shared/contract/status.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
@@ -17,8 +18,12 @@ const personAfterMs = 60_000;
 const noProgressAfterMs = 30 * 60_000;
 const stuckAfterMs = 5 * 60_000;
 const neverForMs = 60 * 60_000;
+const removalNearMs = 24 * 60 * 60_000;
+const certificateNearMs = 7 * 24 * 60 * 60_000;
 
 const stuckTodo: Pick<Guard, "todo"> = { todo: "kubectl describe pod -n {namespace} {pod}" };
+const volumeTodo: Pick<Guard, "todo"> = { todo: `kubectl annotate pvc -n {namespace} {pod} ${hold.key}=true` };
+const certificateTodo = "renew the certificate, or see in the log why rotate-certificate does not";
 const unreadableTodo = "mend the Lease as the message describes";
 const malformedTodo = "write the value that the message asks for";
 
@@ -33,6 +38,8 @@ export function decidePerson(snapshot: StatusSnapshot): PersonEntry[] {
       ...overdueClaims(group, nowMs),
     ]),
     ...never(snapshot),
+    ...volumesNearRemoval(snapshot),
+    ...certificateEnds(snapshot),
   ];
 }
 
@@ -120,4 +127,26 @@ function never({ events = [], nowMs, guards }: StatusSnapshot): PersonEntry[] {
     entries.set(path, { reason: guard, namespace, object, since, guard, sentence, todo });
   }
   return [...entries.values()];
+}
+
+/** A volume that a user keeps or recovers has no time of its removal, and one whose removal has begun cannot be kept any more. */
+function volumesNearRemoval({ volumes = [], nowMs }: StatusSnapshot): PersonEntry[] {
+  return volumes.flatMap(({ namespace, name, state, suspendedMs, removableMs }): PersonEntry[] => {
+    if (removableMs === undefined || removableMs - nowMs >= removalNearMs || state === "Removing") return [];
+    const sentence = `the data of ${name} goes for good from ${formatTime(removableMs)} on, unless a user keeps or recovers it`;
+    const todo = fillTodo(volumeTodo, { namespace, pod: name });
+    const rest = { namespace, object: name, since: formatTime(suspendedMs), guard: null };
+    return [{ reason: "volume-removal-near", ...rest, sentence, todo }];
+  });
+}
+
+/** Certificates that last for less than six weeks are renewed later, so that of them the last sixth of their time counts. */
+function certificateEnds({ certificate, nowMs }: StatusSnapshot): PersonEntry[] {
+  if (certificate === undefined) return [];
+  const { namespace, object, notBeforeMs, notAfterMs } = certificate;
+  const nearMs = Math.min(certificateNearMs, (notAfterMs - notBeforeMs) / 6);
+  if (notAfterMs - nowMs > nearMs) return [];
+  const sentence = `the certificate in ${object} ends at ${formatTime(notAfterMs)}: after that no review is answered`;
+  const rest = { namespace, object, since: formatTime(notAfterMs - nearMs), guard: null };
+  return [{ reason: "certificate-ends", ...rest, sentence, todo: certificateTodo }];
 }

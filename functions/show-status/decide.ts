@@ -1,11 +1,12 @@
 /** The status by one snapshot. Pure. */
 
-import type { GroupStatus, Status } from "../shared/contract/status.ts";
+import type { GroupStatus, ParkedStatus, Status, VolumeStatus } from "../shared/contract/status.ts";
+import type { SuspendedVolume } from "../shared/suspension/suspended-volumes.ts";
 import { groupPathOf } from "../shared/workloads/statefulsets.ts";
 import { decideEvictions } from "./decide-evictions.ts";
 import { decideGroup } from "./decide-group.ts";
 import { decidePerson } from "./decide-person.ts";
-import type { StatusSnapshot } from "./snapshot.ts";
+import type { SeenParked, StatusSnapshot } from "./snapshot.ts";
 import { formatTime } from "./times.ts";
 
 /** How many Events the status has. */
@@ -23,6 +24,8 @@ export function decide(snapshot: StatusSnapshot): Status {
     groups: all.sort(compareGroups),
     waiting: waiting ?? null,
     events: events?.slice(0, mostEvents).map(({ atMs, ...event }) => ({ ...event, at: formatTime(atMs) })) ?? null,
+    parked: (snapshot.parked ?? []).map(parkedOf),
+    volumes: snapshot.volumes?.map(volumeOf) ?? null,
     leftOut: leftOut.map(({ part, why, sinceMs }) => ({ part, why, since: formatTime(sinceMs) })),
   };
 }
@@ -30,4 +33,13 @@ export function decide(snapshot: StatusSnapshot): Status {
 function compareGroups(one: GroupStatus, other: GroupStatus): number {
   const isAtWork = ({ state }: GroupStatus) => Number(state === "working");
   return isAtWork(other) - isAtWork(one) || (groupPathOf(one) < groupPathOf(other) ? -1 : 1);
+}
+
+function parkedOf({ key, node, sinceMs, message, ...rest }: SeenParked): ParkedStatus {
+  return { ...key, ...rest, node: node ?? null, sentence: message, since: formatTime(sinceMs) };
+}
+
+function volumeOf({ namespace, name, zone, state, suspendedMs, removableMs }: SuspendedVolume): VolumeStatus {
+  const times = { suspendedAt: formatTime(suspendedMs), removableAt: formatTime(removableMs) };
+  return { namespace, name, zone: zone === "" ? null : zone, state, ...times };
 }

@@ -24,11 +24,13 @@ export const showStatus: StatusDefinition = {
   name,
   concern: "show what all served groups do, why they wait, and what needs a person",
   guards,
+  // Pods of evictions that wait, and suspended volumes, are read only where functions are served that have the rights to that.
   needs: [
     { group: "", resource: "pods", verbs: ["list", "watch"] },
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
+    { group: "", resource: "events", verbs: ["list"] },
   ],
   reads: [rolloutGroup, rolloutMaxUnavailable, rolloutPaused, ledgerGroup, reservations, claims, verdicts],
   writes: [],

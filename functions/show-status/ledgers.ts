@@ -1,5 +1,4 @@
 /** The ledgers of all served groups, by one LIST for each namespace. */
-import { limitReads } from "../shared/base/limit-reads.ts";
 import type { StatusContext } from "../shared/contract/definition.ts";
 import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
@@ -10,6 +9,7 @@ import type { Ledger } from "../shared/ledger/reservation.ts";
 import { mendStamps } from "../shared/ledger/stamps.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { Omissions } from "./omissions.ts";
+import { createScopedLists } from "./scoped-lists.ts";
 import type { UnreadableLedger } from "./snapshot.ts";
 
 /** Each GET asks for the ledgers, so that nothing is listed while no GET comes. */
@@ -28,31 +28,26 @@ export interface LedgerLists {
   unansweredSinceMs(): number | undefined;
 }
 
-export function createLedgerLists({ cluster, answeredBy }: StatusContext, omissions: Omissions): LedgerLists {
-  /** By namespace, and by name there. One LIST of all namespaces has the namespace "". */
-  const listed = new Map<string, ReadonlyMap<string, LeaseObject>>();
+export function createLedgerLists(context: StatusContext, omissions: Omissions): LedgerLists {
+  const { cluster } = context;
   let askedMs: number | undefined;
-  const list = async (scope: string): Promise<void> => {
-    const part = scope === "" ? "ledgers" : `ledgers of ${scope}`;
-    try {
-      const leases = await listLedgerLeases(cluster, scope === "" ? undefined : scope);
-      listed.set(scope, new Map(leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease])));
-      omissions.end(part);
-      askedMs = undefined;
-    } catch (error) {
-      // The API server has answered, if only that it refuses.
-      if (omissions.note(part, error).isAnswer) askedMs = undefined;
-    }
-  };
-  return {
-    refresh: limitReads(cluster, listLimits, () => {
+  const lists = createScopedLists<ReadonlyMap<string, LeaseObject>>(context, omissions, {
+    part: "ledgers",
+    limits: listLimits,
+    async list(namespace) {
       askedMs ??= cluster.serverTimeMs();
-      return Promise.all((answeredBy.namespaces ?? [""]).map(list));
-    }),
-    groups: () =>
-      [...listed.values()].flatMap((leases) => [...leases.values()].flatMap((one) => groupKeyOfLease(one) ?? [])),
+      const leases = await listLedgerLeases(cluster, namespace);
+      return new Map(leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
+    },
+    onAnswer: () => {
+      askedMs = undefined;
+    },
+  });
+  return {
+    refresh: lists.refresh,
+    groups: () => lists.all().flatMap((leases) => [...leases.values()].flatMap((one) => groupKeyOfLease(one) ?? [])),
     find(key) {
-      const leases = listed.get(key.namespace) ?? listed.get("");
+      const leases = lists.find(key.namespace);
       if (leases === undefined) return "unlisted";
       const lease = leases.get(`${key.namespace}/${ledgerName(key.group)}`);
       return lease === undefined ? "absent" : parse(key, lease, cluster.serverTimeMs());

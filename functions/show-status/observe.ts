@@ -6,9 +6,12 @@ import { isSettled } from "../shared/ledger/settling.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
+import { createEventLists } from "./events.ts";
 import { createLedgerLists, type LedgerLists } from "./ledgers.ts";
 import { Omissions } from "./omissions.ts";
+import { createParkedReader } from "./parked.ts";
 import type { GroupSnapshot, StatusSnapshot } from "./snapshot.ts";
+import { createVolumeLists } from "./volumes.ts";
 
 export const name = "show-status";
 
@@ -25,6 +28,9 @@ export function createObserver(context: StatusContext): Observer {
   const { cluster, guards, answeredBy } = context;
   const omissions = new Omissions(() => cluster.serverTimeMs());
   const ledgers = createLedgerLists(context, omissions);
+  const events = createEventLists(context, omissions);
+  const volumes = createVolumeLists(context, omissions);
+  const readParked = createParkedReader(context, omissions);
   const last = new Map<string, GroupSnapshot>();
   const stuckSinceMs = new Map<string, number>();
   const read = async (path: string, key: GroupKey): Promise<void> => {
@@ -41,7 +47,8 @@ export function createObserver(context: StatusContext): Observer {
   return {
     unansweredSinceMs: ledgers.unansweredSinceMs,
     async observe() {
-      await ledgers.refresh();
+      const lists = [ledgers, events, volumes].map((one) => one.refresh());
+      const [parked] = await Promise.all([readParked(), ...lists]);
       const keys = new Map([...context.groups(), ...ledgers.groups()].map((key) => [groupPathOf(key), key]));
       const served = [...keys].filter(([, { group }]) => !isOwnerGroup(group));
       await Promise.all(served.map(([path, key]) => read(path, key)));
@@ -49,7 +56,9 @@ export function createObserver(context: StatusContext): Observer {
       const nowMs = cluster.serverTimeMs();
       noteStuck(stuckSinceMs, groups, nowMs);
       const unansweredSinceMs = ledgers.unansweredSinceMs();
-      return { nowMs, guards, answeredBy, groups, events: undefined, leftOut: omissions.all, unansweredSinceMs };
+      const listed = { events: events.newest(), volumes: volumes.all(), leftOut: omissions.all };
+      const seen = { groups, parked, certificate: context.certificate?.(), ...listed };
+      return { nowMs, guards, answeredBy, ...seen, unansweredSinceMs };
     },
   };
 }

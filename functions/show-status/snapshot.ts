@@ -1,8 +1,10 @@
 /** What the status is decided by: objects as watches remember them, ledgers, and Events of Sluice. */
 import type { Guards } from "../shared/base/guards.ts";
+import type { ParkedEviction, PresentedCertificate } from "../shared/contract/definition.ts";
 import type { AnsweringProcess } from "../shared/contract/status.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { LedgerContents, Reservation } from "../shared/ledger/reservation.ts";
+import type { SuspendedVolume } from "../shared/suspension/suspended-volumes.ts";
 import type { GroupKey, ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 
 export interface StatusSnapshot {
@@ -13,6 +15,12 @@ export interface StatusSnapshot {
   readonly groups: readonly GroupSnapshot[];
   /** Events of Sluice, newest first; undefined if they could not be listed. */
   readonly events: readonly SeenEvent[] | undefined;
+  /** In the memory of this process, by group and place; absent: none. */
+  readonly parked?: readonly SeenParked[];
+  /** Absent: they could not be listed, or no function for them is served. */
+  readonly volumes?: readonly SuspendedVolume[] | undefined;
+  /** Absent: this process presents none. */
+  readonly certificate?: PresentedCertificate | undefined;
   readonly leftOut: readonly LeftOut[];
   readonly answeredBy: AnsweringProcess;
   /** Since when the API server has not answered, if it has not for some seconds. */
@@ -51,6 +59,13 @@ export interface SeenEvent {
   /** Of evictions it begins with the guard and a colon. */
   readonly message: string;
   readonly atMs: number;
+}
+
+export interface SeenParked extends Pick<ParkedEviction, "pod" | "place" | "guard" | "message"> {
+  readonly key: GroupKey;
+  readonly node: string | undefined;
+  /** In milliseconds since the epoch. */
+  readonly sinceMs: number;
 }
 
 /** A part of the status that could not be read. */

@@ -2,6 +2,7 @@
 import { claimCases } from "./cases-claims.ts";
 import { configurationCases } from "./cases-configuration.ts";
 import { discoveryCases } from "./cases-discovery.ts";
+import { eventCases } from "./cases-events.ts";
 import { namespaceCases } from "./cases-namespaces.ts";
 import { nodeCases } from "./cases-nodes.ts";
 import { ownerCases } from "./cases-owners.ts";
@@ -32,4 +33,5 @@ export const cases: readonly Case[] = [
   ...discoveryCases,
   ...updateCases,
   ...volumeCases,
+  ...eventCases,
 ];

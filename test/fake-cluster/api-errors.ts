@@ -132,7 +132,7 @@ export function badRequest(verb: Verb, resource: Resource, message: string): Api
 /** A list by a field that the type's objects are not indexed by. */
 export function unknownField(resource: Resource, field: string): ApiStatusError {
   const message =
-    resource === "pods"
+    resource === "pods" || resource === "events"
       ? `field label not supported: ${field}`
       : `"${field}" is not a known field selector: only "metadata.name", "metadata.namespace"`;
   return badRequest("list", resource, message);

@@ -3,7 +3,7 @@
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { type ApiStatusError, badRequest, expired, invalidKind, unknownField } from "./api-errors.ts";
 import type { ApiRequest } from "./http-request.ts";
-import { type StoredObject, traitsOf } from "./objects.ts";
+import { type StoredObject, sourceOf, traitsOf } from "./objects.ts";
 import { keyOf } from "./store.ts";
 import type { World } from "./world.ts";
 
@@ -142,8 +142,12 @@ function parseToken(resource: Resource, token: string): { readonly revision: num
 const fields: Readonly<Record<string, (object: StoredObject) => string>> = {
   "metadata.name": ({ metadata }) => metadata.name,
   "metadata.namespace": ({ metadata }) => metadata.namespace ?? "",
+  source: sourceOf,
   "spec.nodeName": (object) => (object.spec as { nodeName?: string } | undefined)?.nodeName ?? "",
 };
+
+/** Fields that objects of one type alone are selected by. */
+const fieldsOfOne: Readonly<Record<string, Resource>> = { "spec.nodeName": "pods", source: "events" };
 
 /**
  * Matcher of a `fieldSelector`, for those of the API server's indexed fields that tests need.
@@ -158,7 +162,7 @@ export function fieldMatcher(
   if (!selector) return undefined;
   const terms = selector.split(",").map((term) => {
     const [, field = "", operator = "", value = ""] = /^([^=!]+)(==?|!=)(.*)$/.exec(term) ?? [];
-    const read = field === "spec.nodeName" && resource !== "pods" ? undefined : fields[field];
+    const read = (fieldsOfOne[field] ?? resource) === resource ? fields[field] : undefined;
     if (read === undefined) throw unknownField(resource, field || term);
     return (object: StoredObject) => (read(object) === value) === (operator !== "!=");
   });

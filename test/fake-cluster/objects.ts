@@ -300,6 +300,15 @@ export function isReady(pod: StoredPod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
 }
 
+/** What the API server selects Events by as their `source`. */
+export function sourceOf(event: object): string {
+  const { source, reportingComponent } = event as {
+    readonly source?: { readonly component?: string };
+    readonly reportingComponent?: string;
+  };
+  return source?.component || reportingComponent || "";
+}
+
 /** Uid of the controller of an object; "" for an orphan. */
 export function controllerUidOf(metadata: Metadata): string {
   const owners = metadata.ownerReferences;

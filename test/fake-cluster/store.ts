@@ -24,6 +24,7 @@ import {
   type StoredPod,
   type StoredStatefulSet,
   type StoredTypes,
+  sourceOf,
   typeOf,
 } from "./objects.ts";
 import type { Random } from "./random.ts";
@@ -142,8 +143,8 @@ export class Store {
   /**
    * The current objects in the order of the API server. The caller owns the array.
    *
-   * @throws ApiStatusError 504 if `notOlderThan` lies in the future, 400 for a malformed selector or a `nodeName` of what are no
-   * pods, 404 for a type that is not served.
+   * @throws ApiStatusError 504 if `notOlderThan` lies in the future, 400 for a malformed selector, a `nodeName` of what are no
+   * pods or a `source` of what are no Events, 404 for a type that is not served.
    */
   list<R extends Resource>(resource: R, query: ListQuery = {}): ObjectList<StoredTypes[R]> {
     if (!this.serves(resource)) throw notServed("list", resource);
@@ -151,11 +152,13 @@ export class Store {
       throw tooLargeResourceVersion(resource, query.notOlderThan, this.#revision);
     }
     const matches = parseSelector("list", resource, query.labelSelector);
-    const { nodeName } = query;
+    const { nodeName, source } = query;
     if (nodeName !== undefined && resource !== "pods") throw unknownField(resource, "spec.nodeName");
+    if (source !== undefined && resource !== "events") throw unknownField(resource, "source");
     const sorted = this.#table(resource).table.sorted(query.namespace);
     let items = matches === undefined ? sorted.slice() : sorted.filter((object) => matches(object.metadata.labels));
     if (nodeName !== undefined) items = items.filter(({ spec }) => (spec as PodSpec).nodeName === nodeName);
+    if (source !== undefined) items = items.filter((object) => sourceOf(object) === source);
     if (query.metadataOnly === true) items = items.map(({ metadata }) => ({ metadata }) as StoredTypes[R]);
     return { items, resourceVersion: String(this.#revision) };
   }

@@ -234,7 +234,17 @@ const setPolicy = ({ metrics, labels }: Replica, ofEvictions: "Ignore" | "Fail")
 const setExpiry = ({ metrics }: Replica, atMs: number, days: number) =>
   metrics.certificateNotAfter.set({ source: "secret" }, atMs / 1000 + days * 86_400);
 const setRemoval = ({ metrics, labels: { namespace = "" } }: Replica, removableMs: number) =>
-  metrics.showVolumes(async () => [{ namespace, zone: "db-zone-a", state: "suspended", bytes: 1, removableMs }]);
+  metrics.showVolumes(async () => [
+    {
+      namespace,
+      name: "data-db-zone-a-0",
+      zone: "db-zone-a",
+      state: "suspended",
+      bytes: 1,
+      suspendedMs: 0,
+      removableMs,
+    },
+  ]);
 const setKeyAsked = ({ metrics }: Replica, isAsked: boolean) =>
   metrics.showReviewKeyAsked(() => [
     ["/admission/no-downscale", true],

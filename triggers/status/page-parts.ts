@@ -21,8 +21,15 @@ export function ago(time: string | null, at: string, what = ""): Markup {
   return time === null ? nothing : html` <span class="quiet">${what}${span(time, at)} ago</span>`;
 }
 
-function span(time: string, at: string): Markup {
-  const text = formatSpan(Date.parse(at) - Date.parse(time));
+/** How long after the status was read something may happen. */
+export function until(time: string, at: string): Markup {
+  const isPast = Date.parse(time) <= Date.parse(at);
+  return isPast ? html`since ${span(time, at)}` : html`in ${span(at, time, time)}`;
+}
+
+/** The time from one moment to another. `time` stands in the attributes: the first one unless told. */
+function span(from: string, to: string, time = from): Markup {
+  const text = formatSpan(Date.parse(to) - Date.parse(from));
   return html`<time datetime="${time}" title="${time}">${text}</time>`;
 }
 
@@ -50,4 +57,9 @@ export function section(id: string, title: string, count: string, contents: Mark
 
 export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export function tableOf(caption: string, head: readonly string[], rows: readonly Markup[]): Markup {
+  const columns = head.map((title) => html`<th scope="col">${title}</th>`);
+  return html`<div class="card wide"><table><caption class="hidden">${caption}</caption><thead><tr>${columns}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }

@@ -1,8 +1,11 @@
 /** The page of the status: complete as it is sent, without script, and without anything that could be pressed. */
 import { html } from "hono/html";
-import type { EventStatus, PersonEntry, Status, WaitingEviction } from "../../functions/shared/contract/status.ts";
+import type { PersonEntry, Status } from "../../functions/shared/contract/status.ts";
+import { eventsOf } from "./page-events.ts";
 import { groupsAtRest, groupsAtWork } from "./page-groups.ts";
-import { ago, guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
+import { guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
+import { volumesOf } from "./page-volumes.ts";
+import { evictionsThatWait } from "./page-waiting.ts";
 import { stylePath } from "./style.ts";
 
 /** The whole document. All links are relative, because a proxy may have put a path before it. */
@@ -17,7 +20,7 @@ export async function renderPage(status: Status): Promise<string> {
 <body class="${unansweredSince === null ? "" : "stale"}"><div class="wrap">
 ${headerOf(status)}<main>
 ${unansweredOf(status)}${leftOutOf(status)}${needsOf(status)}${groupsAtWork(working, at)}
-${evictionsOf(status)}${groupsAtRest(resting, at)}${eventsOf(status)}</main>
+${evictionsThatWait(status)}${volumesOf(status)}${groupsAtRest(resting, at)}${eventsOf(status)}</main>
 <footer><span>Read only: it has no button, and no right to write.</span> <a href="?format=json">the same as JSON</a> <span>answered by ${status.answeredBy.replica}</span></footer>
 </div></body></html>
 `;
@@ -62,33 +65,4 @@ function needOf({ reason, namespace, object, since: began, guard, sentence, todo
   return html`<li class="card need"><div><b>${object}</b> ${guardSign(guard ?? reason, "person")}<span class="quiet">${namespace}</span>${since(began, at)}</div>
 <p>${sentence}</p>${todoLine(todo)}</li>
 `;
-}
-
-function evictionsOf({ at, waiting }: Status): Markup {
-  if (waiting === null || waiting.length === 0) return nothing;
-  const rows = waiting.map(
-    ({ namespace, zone, guard, sentence, at: last, refused }: WaitingEviction) =>
-      html`<tr><th scope="row">${zone}</th><td>${namespace}</td><td>${refused ? "refused" : "waits"}${ago(last, at)}</td><td>${guardSign(guard, "")}${sentence}</td></tr>`,
-  );
-  const table = tableOf("Evictions that wait", ["zone", "namespace", "when", "why"], rows);
-  return section("evictions", "Evictions that wait", `at least ${waiting.length}`, table);
-}
-
-function eventsOf({ events }: Status): Markup {
-  if (events === null || events.length === 0) return nothing;
-  const rows = events.map(
-    ({ namespace, object, reason, message, at: when }: EventStatus) =>
-      html`<tr><td>${moment(when)}</td><th scope="row">${object} <span class="quiet">${namespace}</span></th><td>${reason}</td><td>${message}</td></tr>`,
-  );
-  return section(
-    "events",
-    "What happened last",
-    "",
-    tableOf("The last Events", ["UTC", "object", "reason", "what"], rows),
-  );
-}
-
-function tableOf(caption: string, head: readonly string[], rows: readonly Markup[]): Markup {
-  const columns = head.map((title) => html`<th scope="col">${title}</th>`);
-  return html`<div class="card wide"><table><caption class="hidden">${caption}</caption><thead><tr>${columns}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }

@@ -1,29 +1,13 @@
 /**
  * The metrics of suspended volumes: their number, their size, and when the next one may be removed. Long-lived processes have
- * them. A scrape lists the volumes by the label that all of them have; StatefulSets are listed only if there is one.
+ * them. A scrape lists the volumes.
  */
 
 import type { Registry } from "prom-client";
-import { suspended } from "../../functions/shared/annotations/suspension.ts";
 import { limitReads } from "../../functions/shared/base/limit-reads.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { durationNow } from "../../functions/shared/suspension/time-left.ts";
-import { isRecovering, type Member } from "../../functions/shared/volumes/members.ts";
-import { findAll } from "../../functions/shared/volumes/owners.ts";
-import { type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
-import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
+import { listSuspendedVolumes, type SuspendedVolume } from "../../functions/shared/suspension/suspended-volumes.ts";
 import { liveGauges, scrapeLimits } from "./live-gauges.ts";
-
-export interface SuspendedVolume {
-  readonly namespace: string;
-  /** The name of its StatefulSet; empty for one whose StatefulSet is gone. */
-  readonly zone: string;
-  readonly state: string;
-  /** Size of the volume; 0 if its claim does not tell it. */
-  readonly bytes: number;
-  /** Time from which it may be removed, in milliseconds since the epoch; undefined if that is unknown, or while it is held. */
-  readonly removableMs: number | undefined;
-}
 
 type ReadVolumes = () => Promise<readonly SuspendedVolume[]>;
 
@@ -83,38 +67,9 @@ export function createVolumeReader(
     // A namespace that may not be read hides no other: its last values stay.
     Promise.allSettled(
       (namespaces ?? [""]).map(async (scope) => {
-        known.set(scope, await listVolumes(cluster, scope === "" ? {} : { namespace: scope }));
+        known.set(scope, await listSuspendedVolumes(cluster, scope === "" ? undefined : scope));
       }),
     ),
   );
   return () => read().then(() => [...known.values()].flat());
-}
-
-/** Throws ClusterError. */
-async function listVolumes(
-  cluster: Pick<Cluster, "list">,
-  scope: { readonly namespace?: string },
-): Promise<readonly SuspendedVolume[]> {
-  const labelSelector = `${suspended.key}=true`;
-  const { items } = await cluster.list("persistentvolumeclaims", { ...scope, labelSelector });
-  if (items.length === 0) return [];
-  const sets = (await cluster.list("statefulsets", scope)).items.map(parseSuspendableSet);
-  const pvcs = items.map(parsePvc);
-  const namespaces = [...new Set(pvcs.map(({ namespace }) => namespace))];
-  return namespaces.flatMap((namespace) => {
-    const here = <T extends { namespace: string }>(all: readonly T[]) =>
-      all.filter((one) => one.namespace === namespace);
-    const members = findAll(here(sets), here(pvcs), []);
-    const owned = new Map(members.flatMap((member) => member.pvcs.map((pvc) => [pvc, member] as const)));
-    return here(pvcs).map((pvc) => volumeOf(pvc, owned.get(pvc)));
-  });
-}
-
-function volumeOf(pvc: Pvc, member: Member | undefined): SuspendedVolume {
-  const { namespace, bytes = 0, state, suspendedMs } = pvc;
-  const kept = member && durationNow(member);
-  const hasOurFinalizer = member === undefined || pvc.isOnHold || member.set.policy.isOnHold || isRecovering(member);
-  const removableMs =
-    kept?.kind === "value" && suspendedMs !== undefined && !hasOurFinalizer ? suspendedMs + kept.value : undefined;
-  return { namespace, zone: member?.set.name ?? "", state: valueIn(state) ?? "unknown", bytes, removableMs };
 }

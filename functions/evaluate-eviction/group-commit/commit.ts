@@ -8,6 +8,7 @@ import type { AdmissionAnswer, Denied } from "../../shared/admission/definition.
 import { refuseFailure } from "../../shared/admission/failures.ts";
 import type { Deadlines } from "../../shared/clock/deadlines.ts";
 import type { Context } from "../../shared/contract/context.ts";
+import type { ParkedEviction } from "../../shared/contract/definition.ts";
 import type { GroupMemory } from "../../shared/contract/memory.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
@@ -84,6 +85,11 @@ export class GroupCommit<Snapshot> {
       return waiting;
     });
     return promise;
+  }
+
+  /** The reviews that wait for their turn, by group and place. */
+  parked(): readonly ParkedEviction[] {
+    return this.#queues.parked();
   }
 
   /** Answers all reviews that wait for their turn. No review waits from now on. */

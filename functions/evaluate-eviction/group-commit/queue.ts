@@ -8,6 +8,7 @@ import type { AdmissionAnswer } from "../../shared/admission/definition.ts";
 import { BoundedMap } from "../../shared/base/bounded-map.ts";
 import type { GroupCache } from "../../shared/cache/cache.ts";
 import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
+import type { ParkedEviction } from "../../shared/contract/definition.ts";
 import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.ts";
@@ -132,6 +133,16 @@ export class ReviewQueues {
   /** Other processes have written the ledger, so that a change in the next moments causes no attempt at once. */
   leaveAlone(queue: ReviewQueue): void {
     queue.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
+  }
+
+  /** The parked reviews of all groups, by group and place. */
+  parked(): readonly ParkedEviction[] {
+    return [...this.#queues.values()].flatMap(({ key, parked }) =>
+      [...parked].map(([{ eviction }, { sinceMs, refusal }], index) => {
+        const { guard, message } = refusal;
+        return { key, pod: eviction.name, uid: eviction.uid, place: index + 1, sinceMs, guard, message };
+      }),
+    );
   }
 
   canPark(review: WaitingReview, answer: AdmissionAnswer): boolean {

@@ -1,5 +1,5 @@
 import type { Context } from "../contract/context.ts";
-import type { Definition } from "../contract/definition.ts";
+import type { Definition, ParkedEviction } from "../contract/definition.ts";
 
 /** What the API server asks before it changes an object. Any client may have sent it: only the types of its fields are sure. */
 export interface AdmissionRequest {
@@ -71,6 +71,8 @@ export interface AdmissionHandler {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
   /** Answers the reviews that wait, because the process is ending; no review waits after that. Absent: no review ever waits. */
   stop?(): void;
+  /** The reviews of evictions that wait. Absent: no review ever waits. */
+  parked?(): readonly ParkedEviction[];
 }
 
 /** What the API server asks about: requests of these operations on these resources. */

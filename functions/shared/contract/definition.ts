@@ -168,9 +168,32 @@ export interface CronDefinition extends Definition {
   ): () => Promise<CronOutcome>;
 }
 
+/** An eviction that waits for its turn in the memory of a process. */
+export interface ParkedEviction {
+  readonly key: GroupKey;
+  readonly pod: string;
+  readonly uid: string;
+  /** Among the evictions of its group, from 1. */
+  readonly place: number;
+  /** By the monotonic clock. */
+  readonly sinceMs: number;
+  readonly guard: string;
+  readonly message: string;
+}
+
+/** The certificate that a process presents. */
+export interface PresentedCertificate {
+  /** The Secret or the file that has it. */
+  readonly object: string;
+  /** Empty for a file. */
+  readonly namespace: string;
+  readonly notBeforeMs: number;
+  readonly notAfterMs: number;
+}
+
 /** What a process gives a function that a GET triggers: nothing by which it could write. */
 export interface StatusContext {
-  readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
+  readonly cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
   /** The groups as watches remember them. */
   readonly cache: Pick<GroupCache, "read">;
   /** The groups that the watches have delivered. Some may have vanished since. */
@@ -178,6 +201,12 @@ export interface StatusContext {
   /** The guards of each function, by its name. */
   readonly guards: Readonly<Record<string, Guards>>;
   readonly answeredBy: AnsweringProcess;
+  /** Absent: the process parks no reviews. */
+  parked?(): readonly ParkedEviction[];
+  /** Undefined before the first was read. Absent: the process presents none. */
+  certificate?(): PresentedCertificate | undefined;
+  /** True where a function that suspends or removes volumes is served; absent: false. */
+  readonly suspendsVolumes?: boolean;
 }
 
 /** A function that a GET triggers. It reads and decides, and writes nothing. */

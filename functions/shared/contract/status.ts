@@ -17,6 +17,10 @@ export interface Status {
   readonly waiting: readonly WaitingEviction[] | null;
   /** What happened last, newest first; null if Events could not be listed. */
   readonly events: readonly EventStatus[] | null;
+  /** Evictions that wait for their turn in the memory of the process that answers. Other processes may have more. */
+  readonly parked: readonly ParkedStatus[];
+  /** Volume claims that stay after their pods; null if no function for them is served, or if they could not be listed. */
+  readonly volumes: readonly VolumeStatus[] | null;
   readonly leftOut: readonly { readonly part: string; readonly why: string; readonly since: string }[];
 }
 
@@ -92,7 +96,9 @@ export type PersonReason =
   | "never-possible"
   | "ledger-unreadable"
   | "malformed-annotation"
-  | "claim-overdue";
+  | "claim-overdue"
+  | "volume-removal-near"
+  | "certificate-ends";
 
 /** Something that needs a person. Null where nothing shows it. */
 export interface PersonEntry {
@@ -121,4 +127,29 @@ export interface EventStatus {
   readonly reason: string;
   readonly message: string;
   readonly at: string;
+}
+
+export interface ParkedStatus {
+  readonly namespace: string;
+  readonly group: string;
+  readonly pod: string;
+  /** Null for a pod that has no node or is gone, and while that is not known. */
+  readonly node: string | null;
+  /** Among the evictions of its group, from 1. */
+  readonly place: number;
+  readonly guard: string;
+  readonly sentence: string;
+  readonly since: string;
+}
+
+export interface VolumeStatus {
+  readonly namespace: string;
+  readonly name: string;
+  /** The name of its StatefulSet; null for one whose StatefulSet is gone. */
+  readonly zone: string | null;
+  /** `Suspending`, `Suspended`, `Removing`, or `unknown`. */
+  readonly state: string;
+  readonly suspendedAt: string | null;
+  /** From when on it may be removed; null if that is unknown, or if a user keeps or recovers it. */
+  readonly removableAt: string | null;
 }

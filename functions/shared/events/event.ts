@@ -3,6 +3,9 @@ import { hash } from "node:crypto";
 import { escapeControls } from "../base/escape-control.ts";
 import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "../kubernetes/cluster.ts";
 
+/** The component that all Events of Sluice name as their source. */
+export const eventSource = "sluice";
+
 export interface NewEvent {
   readonly about: {
     readonly resource: Resource;
@@ -48,7 +51,7 @@ export async function createEvent(cluster: Cluster, by: string, event: NewEvent)
     type,
     reason,
     message: message.length > 1024 ? `${message.slice(0, 1023)}…` : message,
-    source: { component: "sluice" },
+    source: { component: eventSource },
     reportingComponent: `sluice.dev/${by}`,
     reportingInstance: `sluice-${by}`,
     firstTimestamp: at,

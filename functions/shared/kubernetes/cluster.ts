@@ -16,6 +16,8 @@ export interface ListQuery {
   readonly labelSelector?: string;
   /** The pods that are bound to this node, and no others. Only pods have one: a list of another type rejects with code 400. */
   readonly nodeName?: string;
+  /** The Events of this component, and no others. Only Events have one: a list of another type rejects with code 400. */
+  readonly source?: string;
   /** True: the items have their metadata alone, so that a list of large objects costs little. Absent: whole objects. */
   readonly metadataOnly?: boolean;
   /**

@@ -86,6 +86,7 @@ function firstPageOf(resource: Resource, query: ListQuery): URLSearchParams {
   const parameters = new URLSearchParams({ limit: String(firstPageSize(resource)) });
   if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
   if (query.nodeName !== undefined) parameters.set("fieldSelector", `spec.nodeName=${query.nodeName}`);
+  if (query.source !== undefined) parameters.set("fieldSelector", `source=${query.source}`);
   if (query.notOlderThan !== undefined) {
     parameters.set("resourceVersion", query.notOlderThan);
     parameters.set("resourceVersionMatch", "NotOlderThan");

@@ -108,6 +108,8 @@ export interface EventObject {
   readonly reason?: string;
   readonly message?: string;
   readonly lastTimestamp?: string;
+  readonly involvedObject?: { readonly kind?: string; readonly name?: string };
+  readonly source?: { readonly component?: string };
 }
 
 /** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `zone-budget.ts` parses it. */

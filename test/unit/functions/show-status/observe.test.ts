@@ -43,7 +43,7 @@ test("a GET lists ledgers, and budgets after 30 s of silence; further GETs of tw
   await goTo(601.5);
   readings.push(standalone.readStatus?.());
   await goTo(605);
-  assert.deepEqual(requests(), ["list leases", "list zoneawarepoddisruptionbudgets"]);
+  assert.deepEqual(requests(), ["list leases", "list events", "list zoneawarepoddisruptionbudgets"]);
   const all = await Promise.all(readings);
   assert.deepEqual(
     all[0]?.groups.map(({ group, state, ready, wanted }) => [group, state, ready, wanted]),

@@ -157,6 +157,15 @@ describe("lists", () => {
     });
   });
 
+  test("a list of Events of one component names it in each page", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":[]}'));
+      await cluster.list("events", { source: "sluice" });
+      const asked = server.requests.map(({ url }) => new URL(url ?? "", "http://x").searchParams.get("fieldSelector"));
+      assert.deepEqual(asked, ["source=sluice"]);
+    });
+  });
+
   test("a list has smaller pages for pods, which are large, and for volume claims, which may be", async () => {
     await withServer({}, async ({ cluster, server }) => {
       server.answer(({ response }) => response.end('{"metadata":{"resourceVersion":"3"},"items":[]}'));

@@ -14,6 +14,8 @@ export function statusWith(changes: Partial<Status> = {}): Status {
     groups: [],
     waiting: null,
     events: null,
+    parked: [],
+    volumes: null,
     leftOut: [],
     ...changes,
   };
