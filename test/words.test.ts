@@ -88,7 +88,8 @@ const exceptions: readonly Exception[] = [
   },
   {
     names: ["sentence"],
-    files: /^functions\/(show-status\/[\w-]+|shared\/contract\/status)\.ts$|^triggers\/status\/[\w-]+\.ts$/,
+    files:
+      /^functions\/(show-status\/[\w-]+|shared\/contract\/status)\.ts$|^triggers\/(status\/[\w-]+|plugin\/(decide-changes|status-text))\.ts$/,
     because: "field of JSON: the status has the fields of kubectl sluice why -o json",
   },
   { names: ["toldAt", "ToldAt", "parseToldAt"], because: "field of a claim in sluice.dev/claims" },

@@ -17,6 +17,7 @@ import {
   type PauseArguments,
   processGroups,
   type ShowArguments,
+  type StatusArguments,
   usualReason,
   usualTimeout,
   type WriteOptions,
@@ -49,12 +50,18 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
     const what = word === undefined ? "there is no command" : `there is no command ${JSON.stringify(word)}`;
     return { mistake: `${what}: write ${namesOf(commands, "or")}` };
   }
-  const { namespace, kubeconfig, context, output = "text", wait = false, "dry-run": dryRun = false } = values;
+  const { namespace, mark = functionSettings.fenceMark.fallback } = values;
   const isEverywhere = values["all-namespaces"] ?? false;
-  const { mark = functionSettings.fenceMark.fallback } = values;
   const mistake = foreignTo(command, given) ?? wrongValue(namespace, mark, isEverywhere);
-  if (mistake !== undefined) return { mistake };
+  return mistake === undefined ? readCommand(command, names, { ...values, mark, isEverywhere }) : { mistake };
+}
+
+type OptionValues = ReturnType<typeof parse>["values"] & { readonly mark: string; readonly isEverywhere: boolean };
+
+function readCommand(command: (typeof commands)[number], names: readonly string[], values: OptionValues): ReadCommand {
+  const { namespace, kubeconfig, context, output = "text", wait = false, "dry-run": dryRun = false, mark } = values;
   const place = { namespace, kubeconfig, context };
+  const { isEverywhere } = values;
   switch (command) {
     case "why":
     case "suspended":
@@ -64,6 +71,11 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
       return command === "fenced"
         ? { command, ...place, ...shown, mark }
         : { command, ...place, ...shown, isEverywhere };
+    }
+    case "status": {
+      const shown = readShow(command, names, output);
+      if ("mistake" in shown) return shown;
+      return { command, ...place, group: shown.name, output, isEverywhere, isWatching: values.watch ?? false };
     }
     case "release":
       return readRelease(names, { ...place, wait, dryRun });
@@ -108,7 +120,7 @@ function parse(argv: readonly string[]) {
 }
 
 function readShow(
-  command: (ShowArguments | FencedArguments)["command"],
+  command: (ShowArguments | FencedArguments | StatusArguments)["command"],
   names: readonly string[],
   output: string,
 ): Pick<ShowArguments, "name" | "output"> | { readonly mistake: string } {

@@ -23,6 +23,12 @@ const terminal: Terminal = {
   err: (line) => console.error(`kubectl-sluice: ${line}`),
   // Plain where standard output is no terminal, or NO_COLOR is set.
   emphasize: (text) => styleText("bold", text, { stream: process.stdout }),
+  screen: () => (process.stdout.isTTY ? { columns: process.stdout.columns, rows: process.stdout.rows } : undefined),
+  interrupted() {
+    const ending = new AbortController();
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => ending.abort());
+    return ending.signal;
+  },
 };
 
 // A reader that has enough, such as `head`, is no failure.

@@ -4,7 +4,6 @@ import { dump } from "js-yaml";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
-import { isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { functionSettings } from "../table.ts";
 import { readCommandLine } from "./arguments.ts";
 import type {
@@ -19,22 +18,23 @@ import type {
   VersionArguments,
   WaitArguments,
 } from "./commands.ts";
-import { complete, noFiles, readWritten } from "./completion.ts";
 import { codeOfDrain, forecastDrain, formatDrain } from "./drain.ts";
 import { confirmNode, markNode, NotFenced } from "./fence.ts";
 import { formatFences, inspectFences } from "./fences.ts";
-import { findGroups, NotFound, readOrFail } from "./groups.ts";
+import { NotFound, readOrFail } from "./groups.ts";
 import { help } from "./help.ts";
 import { createShadow } from "./inspection.ts";
+import { offer } from "./offer.ts";
 import { NotPaused, pause } from "./pause.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
 import { NotRestarted, restart } from "./restart.ts";
+import { printStatus } from "./status.ts";
 import { formatSuspended, inspectSuspended, inspectSuspendedEverywhere } from "./suspended.ts";
 import type { ApiConnection, ExitCode, Terminal } from "./terminal.ts";
 import { formatVersions, readVersions } from "./version.ts";
 import { waitForGroup } from "./wait.ts";
-import { inspectOrFail, printWhy } from "./why.ts";
+import { printWhy } from "./why.ts";
 
 /** What a command refuses, with a message for its user. */
 const refusals = [NotFound, NotReleased, NotFenced, NotRestarted, NotPaused];
@@ -74,60 +74,6 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
   }
 }
 
-/** For a shell, which has no place for the message of a failure. */
-async function offer(typed: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
-  let connection: Promise<ApiConnection> | undefined;
-  const { namespace: asked, ...place } = readWritten(typed);
-  const find = async () => {
-    connection ??= connect(place);
-    const { cluster, namespace: usual } = await connection;
-    const namespace = asked ?? usual;
-    return { shadow: createShadow(cluster, namespace), namespace };
-  };
-  try {
-    const offered = await complete(typed, {
-      async groups() {
-        const { shadow, namespace } = await find();
-        const { keys } = await findGroups(shadow, namespace);
-        return keys.map(({ group }) => group);
-      },
-      async reserved(group) {
-        const { shadow, namespace } = await find();
-        const { reservations } = await inspectOrFail(shadow, { namespace, group });
-        return reservations.map(({ pod }) => pod);
-      },
-      async pods(group) {
-        const { shadow, namespace } = await find();
-        const { view } = await readOrFail(shadow, { namespace, group });
-        return view.workloads.flatMap((one) => [...view.podsOf(one)].map(({ name }) => name));
-      },
-      async zones(group) {
-        const { shadow, namespace } = await find();
-        const { view } = await readOrFail(shadow, { namespace, group });
-        return view.workloads.filter(isStatefulSet).map(({ name }) => name);
-      },
-      async suspended() {
-        const { shadow, namespace } = await find();
-        const { claims } = await inspectSuspended(shadow.cluster, namespace);
-        const groups = new Set(claims.flatMap(({ group }) => group ?? []));
-        return { claims: claims.map(({ claim }) => claim), groups: [...groups] };
-      },
-      async nodes() {
-        const { shadow } = await find();
-        const { items } = await shadow.cluster.list("nodes", {});
-        return items.map(({ metadata }) => metadata.name);
-      },
-    });
-    out(offered.map((word) => `${escapeControls(word)}\n`).join(""));
-  } catch {
-    // A user who presses the Tab key sees names, or none.
-  } finally {
-    await (await connection?.catch(() => undefined))?.close();
-  }
-  out(`${noFiles}\n`);
-  return 0;
-}
-
 async function carryOut(
   connection: ApiConnection,
   namespace: string,
@@ -136,6 +82,8 @@ async function carryOut(
 ): Promise<ExitCode> {
   const { cluster } = connection;
   switch (command.command) {
+    case "status":
+      return printStatus(cluster, namespace, command, terminal);
     case "why":
       return printWhy(cluster, namespace, command, terminal);
     case "suspended":

@@ -96,6 +96,18 @@ export interface VersionArguments extends ApiServerOptions {
   readonly command: "version";
 }
 
+export interface StatusArguments extends ApiServerOptions {
+  readonly command: "status";
+  /** Undefined: all there are. */
+  readonly group: string | undefined;
+  /** `text`, or one of {@link outputs}. */
+  readonly output: string;
+  /** All namespaces. */
+  readonly isEverywhere: boolean;
+  /** Shows each change until the user ends it. */
+  readonly isWatching: boolean;
+}
+
 export type Command =
   | ShowArguments
   | ReleaseArguments
@@ -108,9 +120,11 @@ export type Command =
   | WaitArguments
   | DrainArguments
   | VersionArguments
+  | StatusArguments
   | { readonly command: "help" };
 
 export const commands = [
+  "status",
   "why",
   "wait",
   "drain",
@@ -150,11 +164,13 @@ export const options = {
   cancel: { type: "boolean" },
   for: { type: "string" },
   timeout: { type: "string" },
+  watch: { type: "boolean", short: "w" },
   help: { type: "boolean", short: "h" },
 } as const;
 
 /** The values of `--output`, by command. */
 export const outputs: Readonly<Record<string, readonly string[]>> = {
+  status: ["json"],
   why: ["json"],
   suspended: ["json", "yaml"],
   fenced: ["json", "yaml"],
@@ -162,7 +178,7 @@ export const outputs: Readonly<Record<string, readonly string[]>> = {
 
 /** Options that only some commands have. */
 export const owners: Readonly<Record<string, readonly string[]>> = {
-  "all-namespaces": ["why", "suspended"],
+  "all-namespaces": ["status", "why", "suspended"],
   output: Object.keys(outputs),
   wait: ["release", "recover"],
   "dry-run": ["release", "recover", "fence", "confirm", "restart", "pause", "resume"],
@@ -173,4 +189,5 @@ export const owners: Readonly<Record<string, readonly string[]>> = {
   cancel: ["restart"],
   for: ["wait"],
   timeout: ["wait"],
+  watch: ["status"],
 };

@@ -74,6 +74,7 @@ function flagsOf(command: string | undefined): readonly string[] {
 async function namesFor(command: string, given: readonly string[], names: Names): Promise<readonly string[]> {
   const [group] = given;
   switch (command) {
+    case "status":
     case "why":
     case "wait":
       return group === undefined ? names.groups() : [];

@@ -21,7 +21,11 @@ export class NotFound extends Error {}
 export async function readOrFail(shadow: Context, key: GroupKey): Promise<Inspection> {
   const inspection = await readInspection(shadow, key);
   if (!isUnknown(inspection)) return inspection;
-  const { keys } = await findGroups(shadow, key.namespace);
+  throw notFound(key, (await findGroups(shadow, key.namespace)).keys);
+}
+
+/** The message about a group that is not there, with those that are. */
+export function notFound(key: GroupKey, keys: readonly GroupKey[]): NotFound {
   const groups = keys.slice(0, mostGroupsNamed).map(({ group }) => JSON.stringify(group));
   const more = keys.length > mostGroupsNamed ? ", …" : "";
   const others = groups.length === 0 ? "and there is no other one" : `there are ${groups.join(", ")}${more}`;
@@ -29,7 +33,7 @@ export async function readOrFail(shadow: Context, key: GroupKey): Promise<Inspec
   const label = `has ${rolloutGroup.key}=${key.group}`;
   const member = budget === undefined ? label : `without ${rolloutGroup.key} is selected by a budget ${budget}`;
   const what = `no StatefulSet ${member}, and there is no ledger`;
-  throw new NotFound(
+  return new NotFound(
     `there is no group ${JSON.stringify(key.group)} in namespace ${key.namespace} (${what}): ${others}`,
   );
 }

@@ -4,9 +4,10 @@ import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import { functionSettings } from "../table.ts";
 import { usualReason, usualTimeout } from "./commands.ts";
 
-export const help = `Says why pods of a group or of a node wait, pauses rollouts, removes a reservation that no function can act on any more,
-brings back suspended volumes, fences nodes, and restarts processes inside their pods.
+export const help = `Shows what all groups do, says why pods of a group or of a node wait, pauses rollouts, removes a reservation that no function can
+act on any more, brings back suspended volumes, fences nodes, and restarts processes inside their pods.
 
+  kubectl sluice status [GROUP] [-n NAMESPACE | -A] [-w] [-o json]
   kubectl sluice why [GROUP] [-n NAMESPACE | -A] [-o json]
   kubectl sluice wait GROUP [--for done|idle] [--timeout 30m] [-n NAMESPACE]
   kubectl sluice drain NODE [-n NAMESPACE]
@@ -24,6 +25,9 @@ brings back suspended volumes, fences nodes, and restarts processes inside their
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
 which the ZoneAwarePodDisruptionBudget NAME selects.
+
+status shows what needs you, what is at work and why it waits, and what is at rest. It reads all of that itself, so that it works
+without the page. With -w it shows each change: on a screen it draws anew, and into a pipe it prints a line. It writes nothing.
 
 why writes nothing. It says what is ready, outdated and down in each zone of a group. It lists the reserved pods, with the
 function that reserved each one and what becomes of the reservation. It says what each function last said, whether that
@@ -60,9 +64,9 @@ version shows the versions of this plugin, of each replica of Sluice and of the 
 
   -n, --namespace NAMESPACE  not given: that of the kubeconfig's context; in a pod of Sluice one that it serves; for fenced and
                              confirm that of the agents' Leases, ${functionSettings.fenceNamespace.fallback}
-  -A, --all-namespaces       for why and suspended
-  -o, --output json          for why, suspended and fenced: everything, for programs; the latter two know yaml, too. All times
-                             are RFC 3339 by the API server's clock
+  -A, --all-namespaces       for status, why and suspended
+  -o, --output json          for status, why, suspended and fenced: everything, for programs; the latter two know yaml, too.
+                             All times are RFC 3339 by the API server's clock
       --wait                 for release: wait until it can, or until the reservation has ended; for recover: until the
                              pods are ready; Ctrl-C ends it
       --dry-run              for commands that write: say what would be done, and write nothing
@@ -74,6 +78,7 @@ version shows the versions of this plugin, of each replica of Sluice and of the 
       --cancel               for restart: withdraw what has not begun, and start again what was stopped
       --for done|idle        for wait; not given: done
       --timeout DURATION     for wait: 0 reads once; not given: ${usualTimeout}
+  -w, --watch                for status: show each change; Ctrl-C ends it
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help

@@ -24,6 +24,15 @@ export interface Terminal {
   /** A line for people, beside the output. */
   err(line: string): void;
   readonly emphasize: Emphasis;
+  /** The size of the screen now; undefined where standard output is no screen. Absent: it never is one. */
+  screen?(): Screen | undefined;
+  /** Aborted by Ctrl-C, which from this call on does nothing else. Absent: the user cannot end the command. */
+  interrupted?(): AbortSignal;
+}
+
+export interface Screen {
+  readonly columns: number;
+  readonly rows: number;
 }
 
 /**

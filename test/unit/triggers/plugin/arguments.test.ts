@@ -30,6 +30,15 @@ test("why takes one group or none, before or after its options", () => {
   }
 });
 
+test("status takes one group or none, and watches it or prints JSON only with the option for it", () => {
+  const status = { command: "status", ...nowhere, group: undefined, output: "text", isEverywhere: false };
+  assert.deepEqual(read("status"), { ...status, isWatching: false });
+  assert.deepEqual(read("status ingester -w -o json"), {
+    ...{ ...status, group: "ingester", output: "json", isWatching: true },
+  });
+  assert.deepEqual(read("status -A --watch"), { ...status, isEverywhere: true, isWatching: true });
+});
+
 test("release takes a group and a pod, and waits or pretends only with the option for it", () => {
   const release = { command: "release", ...nowhere, group: "g", pod: "g-a-0" };
   assert.deepEqual(read("release g g-a-0"), { ...release, wait: false, dryRun: false });
@@ -116,8 +125,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write why, wait, drain, pause, .+, confirm, restart or version$/,
-    whyy: /^there is no command "whyy": write why, wait, drain, pause, .+, confirm, restart or version$/,
+    "-n mimir": /^there is no command: write status, why, wait, drain, pause, .+, confirm, restart or version$/,
+    whyy: /^there is no command "whyy": write status, why, wait, drain, pause, .+, confirm, restart or version$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -137,7 +146,7 @@ test("a wrong command line is answered by one message that names the mistake", (
     "release g": /^release takes two names, a GROUP and a POD; given: 1$/,
     "release g p q": /^release takes two names, a GROUP and a POD; given: 3$/,
     "release g ../secrets": /^"..\/secrets" is no name of a pod$/,
-    "release g p -o json": /^--output belongs to why, suspended and fenced, not to release$/,
+    "release g p -o json": /^--output belongs to status, why, suspended and fenced, not to release$/,
     "release g p --dry-run=server": /^Option '--dry-run' does not take an argument$/,
     fence: /^fence takes one NODE; given: 0$/,
     "fence a b": /^fence takes one NODE; given: 2$/,
@@ -161,9 +170,9 @@ test("a wrong command line is answered by one message that names the mistake", (
     "pause g ../z": /^"..\/z" is no name of a StatefulSet$/,
     "pause g --wait": /^--wait belongs to release and recover, not to pause$/,
     "why -A -n db": /^--namespace names one namespace, and --all-namespaces all of them: write one of the two$/,
-    "fenced -A": /^--all-namespaces belongs to why and suspended, not to fenced$/,
+    "fenced -A": /^--all-namespaces belongs to status, why and suspended, not to fenced$/,
     "version a": /^version takes no name; given: 1$/,
-    "version -o json": /^--output belongs to why, suspended and fenced, not to version$/,
+    "version -o json": /^--output belongs to status, why, suspended and fenced, not to version$/,
     drain: /^drain takes one NODE; given: 0$/,
     "drain a b": /^drain takes one NODE; given: 2$/,
     "drain ../a": /^"..\/a" is no name of a Node$/,

@@ -35,6 +35,7 @@ test("the commands are offered first, by their beginning, without a request to t
     "release",
     "restart",
     "resume",
+    "status",
     "suspended",
     "version",
     "wait",
@@ -51,6 +52,9 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("why ingester "), []);
   assert.deepEqual(await offered("version "), []);
   assert.deepEqual(await offered("version --c"), ["--context"]);
+  assert.deepEqual(await offered("status "), ["(groups)", "index", "ingester"]);
+  assert.deepEqual(await offered("status ingester "), []);
+  assert.deepEqual(await offered("status --w"), ["--watch"]);
   assert.deepEqual(await offered("wait "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("wait ingester "), []);
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);

@@ -1,7 +1,7 @@
 /** `kubectl sluice` in a fake cluster in virtual time: it gets a command line, and returns its output and exit code. */
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { run } from "../../../../triggers/plugin/command.ts";
-import type { ApiConnection, ExitCode } from "../../../../triggers/plugin/terminal.ts";
+import type { ApiConnection, ExitCode, Terminal } from "../../../../triggers/plugin/terminal.ts";
 import { type Harness, namespace, played } from "../../shared/reconcile/harness.ts";
 
 export interface Printed {
@@ -17,6 +17,7 @@ export async function sluice(
   line: string,
   cluster: Cluster = harness.cluster,
   calls: Partial<ApiConnection> = {},
+  rest: Partial<Terminal> = {},
 ): Promise<Printed> {
   let out = "";
   const reported: string[] = [];
@@ -34,6 +35,7 @@ export async function sluice(
     },
     err: (message: string) => void reported.push(message),
     emphasize: (text: string) => text,
+    ...rest,
   };
   const code = await played(harness.timeline, run(line.split(" ").filter(Boolean), terminal));
   return { code, out, err: reported };
