@@ -18,6 +18,7 @@ import {
   processGroups,
   type ShowArguments,
   type StatusArguments,
+  usualPort,
   usualReason,
   usualTimeout,
   type WriteOptions,
@@ -77,6 +78,8 @@ function readCommand(command: (typeof commands)[number], names: readonly string[
       if ("mistake" in shown) return shown;
       return { command, ...place, group: shown.name, output, isEverywhere, isWatching: values.watch ?? false };
     }
+    case "page":
+      return readPage(names, place, values);
     case "release":
       return readRelease(names, { ...place, wait, dryRun });
     case "recover":
@@ -198,6 +201,18 @@ function readPause(
   if (zone !== undefined && !isObjectName(zone))
     return { mistake: `${JSON.stringify(zone)} is no name of a StatefulSet` };
   return { command, ...options, group, zone };
+}
+
+function readPage(
+  names: readonly string[],
+  place: ApiServerOptions,
+  { port = usualPort }: { readonly port?: string },
+): ReadCommand {
+  if (names.length > 0) return { mistake: `page takes no name; given: ${names.length}` };
+  const isPort = /^\d{1,5}$/.test(port) && Number(port) <= 65_535;
+  return isPort
+    ? { command: "page", ...place, port: Number(port) }
+    : { mistake: `--port is ${JSON.stringify(port)}; write a number up to 65535` };
 }
 
 function readVersion(names: readonly string[], place: ApiServerOptions): ReadCommand {

@@ -5,6 +5,7 @@ import { connect } from "../../functions/shared/kubernetes/client.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { namespaceInPod } from "./arguments.ts";
 import { run } from "./command.ts";
+import { startPortForward } from "./port-forward.ts";
 import { connectionTo, type Terminal } from "./terminal.ts";
 
 const terminal: Terminal = {
@@ -24,6 +25,7 @@ const terminal: Terminal = {
   // Plain where standard output is no terminal, or NO_COLOR is set.
   emphasize: (text) => styleText("bold", text, { stream: process.stdout }),
   screen: () => (process.stdout.isTTY ? { columns: process.stdout.columns, rows: process.stdout.rows } : undefined),
+  forward: startPortForward,
   interrupted() {
     const ending = new AbortController();
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => ending.abort());

@@ -25,6 +25,7 @@ import { NotFound, readOrFail } from "./groups.ts";
 import { help } from "./help.ts";
 import { createShadow } from "./inspection.ts";
 import { offer } from "./offer.ts";
+import { NoPage, showPage } from "./page.ts";
 import { NotPaused, pause } from "./pause.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
@@ -37,7 +38,7 @@ import { waitForGroup } from "./wait.ts";
 import { printWhy } from "./why.ts";
 
 /** What a command refuses, with a message for its user. */
-const refusals = [NotFound, NotReleased, NotFenced, NotRestarted, NotPaused];
+const refusals = [NotFound, NotReleased, NotFenced, NotRestarted, NotPaused, NoPage];
 
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
 export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
@@ -84,6 +85,8 @@ async function carryOut(
   switch (command.command) {
     case "status":
       return printStatus(cluster, namespace, command, terminal);
+    case "page":
+      return showPage(connection, command, terminal);
     case "why":
       return printWhy(cluster, namespace, command, terminal);
     case "suspended":

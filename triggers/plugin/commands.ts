@@ -108,6 +108,12 @@ export interface StatusArguments extends ApiServerOptions {
   readonly isWatching: boolean;
 }
 
+export interface PageArguments extends ApiServerOptions {
+  readonly command: "page";
+  /** Of this machine; 0: any free one. */
+  readonly port: number;
+}
+
 export type Command =
   | ShowArguments
   | ReleaseArguments
@@ -121,10 +127,12 @@ export type Command =
   | DrainArguments
   | VersionArguments
   | StatusArguments
+  | PageArguments
   | { readonly command: "help" };
 
 export const commands = [
   "status",
+  "page",
   "why",
   "wait",
   "drain",
@@ -149,6 +157,9 @@ export const usualTimeout = "30m";
 /** The word before the name of a FoundationDBCluster and the process groups of it to recover. */
 export const processGroups = "process-groups";
 
+/** The port of this machine on which `page` shows the status, unless the user says otherwise. */
+export const usualPort = "8002";
+
 export const options = {
   namespace: { type: "string", short: "n" },
   "all-namespaces": { type: "boolean", short: "A" },
@@ -165,6 +176,7 @@ export const options = {
   for: { type: "string" },
   timeout: { type: "string" },
   watch: { type: "boolean", short: "w" },
+  port: { type: "string" },
   help: { type: "boolean", short: "h" },
 } as const;
 
@@ -190,4 +202,5 @@ export const owners: Readonly<Record<string, readonly string[]>> = {
   for: ["wait"],
   timeout: ["wait"],
   watch: ["status"],
+  port: ["page"],
 };

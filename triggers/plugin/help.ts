@@ -2,12 +2,13 @@
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import { functionSettings } from "../table.ts";
-import { usualReason, usualTimeout } from "./commands.ts";
+import { usualPort, usualReason, usualTimeout } from "./commands.ts";
 
 export const help = `Shows what all groups do, says why pods of a group or of a node wait, pauses rollouts, removes a reservation that no function can
 act on any more, brings back suspended volumes, fences nodes, and restarts processes inside their pods.
 
   kubectl sluice status [GROUP] [-n NAMESPACE | -A] [-w] [-o json]
+  kubectl sluice page [--port ${usualPort}] [-n NAMESPACE]
   kubectl sluice why [GROUP] [-n NAMESPACE | -A] [-o json]
   kubectl sluice wait GROUP [--for done|idle] [--timeout 30m] [-n NAMESPACE]
   kubectl sluice drain NODE [-n NAMESPACE]
@@ -28,6 +29,9 @@ which the ZoneAwarePodDisruptionBudget NAME selects.
 
 status shows what needs you, what is at work and why it waits, and what is at rest. It reads all of that itself, so that it works
 without the page. With -w it shows each change: on a screen it draws anew, and into a pipe it prints a line. It writes nothing.
+
+page makes the page of a ready replica reachable on this machine by kubectl port-forward, which must be on PATH, and prints its
+URL. If that replica goes, it takes another one. Ctrl-C ends it.
 
 why writes nothing. It says what is ready, outdated and down in each zone of a group. It lists the reserved pods, with the
 function that reserved each one and what becomes of the reservation. It says what each function last said, whether that
@@ -79,6 +83,7 @@ version shows the versions of this plugin, of each replica of Sluice and of the 
       --for done|idle        for wait; not given: done
       --timeout DURATION     for wait: 0 reads once; not given: ${usualTimeout}
   -w, --watch                for status: show each change; Ctrl-C ends it
+      --port PORT            for page: of this machine; 0 is any free one; not given: ${usualPort}
       --kubeconfig FILE      not given: $KUBECONFIG, a pod's service account, or ~/.kube/config
       --context NAME         not given: the kubeconfig's current one
   -h, --help

@@ -2,6 +2,7 @@
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import type { ApiServerOptions } from "./commands.ts";
+import type { PortForward } from "./port-forward.ts";
 import type { Emphasis } from "./text.ts";
 
 /** A cluster that was found, and that knows its namespace. */
@@ -28,6 +29,8 @@ export interface Terminal {
   screen?(): Screen | undefined;
   /** Aborted by Ctrl-C, which from this call on does nothing else. Absent: the user cannot end the command. */
   interrupted?(): AbortSignal;
+  /** Starts `kubectl` with these arguments, which are those of `port-forward`. */
+  forward?(args: readonly string[]): PortForward;
 }
 
 export interface Screen {

@@ -1,5 +1,10 @@
 /** `kubectl sluice version`: the versions of the plugin, of each replica and of the API server. */
-import { ClusterError, isRightMissing, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
+import {
+  ClusterError,
+  type Container,
+  isRightMissing,
+  type PodObject,
+} from "../../functions/shared/kubernetes/cluster.ts";
 import manifest from "../../package.json" with { type: "json" };
 import type { ApiConnection } from "./terminal.ts";
 import { type Emphasis, tableOf } from "./text.ts";
@@ -48,10 +53,19 @@ export async function readVersions(
 }
 
 async function listReplicas(
-  { cluster, namespace }: ApiConnection,
+  connection: ApiConnection,
   asked: string | undefined,
   failures: ClusterError[],
 ): Promise<readonly ReplicaVersion[]> {
+  return (await listReplicaPods(connection, asked, failures)).map(replicaOf);
+}
+
+/** The pods of Sluice. `failures` gets the missing right to list those of all namespaces. Throws ClusterError. */
+export async function listReplicaPods(
+  { cluster, namespace }: Pick<ApiConnection, "cluster" | "namespace">,
+  asked: string | undefined,
+  failures: ClusterError[],
+): Promise<readonly PodObject[]> {
   const list = async (where: string | undefined) =>
     (await cluster.list("pods", { labelSelector, ...(where !== undefined && { namespace: where }) })).items;
   const pods = await list(asked).catch((error: unknown) => {
@@ -59,7 +73,7 @@ async function listReplicas(
     failures.push(error);
     return list(namespace);
   });
-  return pods.filter(isRunning).map(replicaOf);
+  return pods.filter(isRunning);
 }
 
 /** False for the pod of a Job that has ended. */
@@ -67,12 +81,16 @@ function isRunning({ status }: PodObject): boolean {
   return status?.phase !== "Succeeded" && status?.phase !== "Failed";
 }
 
-function replicaOf({ metadata, spec }: PodObject): ReplicaVersion {
-  const images = (spec?.containers ?? []).map(({ image = "" }) => image);
-  // On Knative, and with a service mesh, other containers stand beside that of Sluice.
-  const image = images.find((one) => /(^|\/)sluice[^/]*$/.test(one)) ?? images[0] ?? "";
+function replicaOf(pod: PodObject): ReplicaVersion {
+  const { metadata } = pod;
+  const { image = "" } = containerOf(pod) ?? {};
   const component = metadata.labels?.[componentKey] ?? "-";
   return { pod: `${metadata.namespace}/${metadata.name}`, component, image, version: versionOf(image) };
+}
+
+/** The container of Sluice: on Knative, and with a service mesh, others stand beside it. */
+export function containerOf({ spec: { containers = [] } = {} }: PodObject): Container | undefined {
+  return containers.find(({ image = "" }) => /(^|\/)sluice[^/]*$/.test(image)) ?? containers[0];
 }
 
 /** Of `registry:5000/sluice:v0.1.0@sha256:…` it is `0.1.0`. */

@@ -31,6 +31,8 @@ export interface PodObject {
 /** What is read of a container in a pod's specification. */
 export interface Container {
   readonly image?: string;
+  /** Absent in a list. `value`: absent where it comes from another object. */
+  readonly env?: readonly { readonly name?: string; readonly value?: string }[];
 }
 
 /** Which taints of its node a pod tolerates. */

@@ -57,7 +57,7 @@ export class KeptPods {
     if (all === undefined) return undefined;
     return this.#shared(
       place,
-      all.map(({ image }) => ({ image }) satisfies EachOf<Container> as Container),
+      all.map(({ image }) => ({ image }) satisfies EachOf<Container, "env"> as Container),
     );
   }
 

@@ -39,6 +39,11 @@ test("status takes one group or none, and watches it or prints JSON only with th
   assert.deepEqual(read("status -A --watch"), { ...status, isEverywhere: true, isWatching: true });
 });
 
+test("page takes a port, and no name", () => {
+  assert.deepEqual(read("page"), { command: "page", ...nowhere, port: 8002 });
+  assert.deepEqual(read("page --port 0 -n mimir"), { command: "page", ...nowhere, namespace: "mimir", port: 0 });
+});
+
 test("release takes a group and a pod, and waits or pretends only with the option for it", () => {
   const release = { command: "release", ...nowhere, group: "g", pod: "g-a-0" };
   assert.deepEqual(read("release g g-a-0"), { ...release, wait: false, dryRun: false });
@@ -125,8 +130,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write status, why, wait, drain, pause, .+, confirm, restart or version$/,
-    whyy: /^there is no command "whyy": write status, why, wait, drain, pause, .+, confirm, restart or version$/,
+    "-n mimir": /^there is no command: write status, page, .+, confirm, restart or version$/,
+    whyy: /^there is no command "whyy": write status, page, .+, confirm, restart or version$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -169,6 +174,13 @@ test("a wrong command line is answered by one message that names the mistake", (
     "resume g z y": /^resume takes a GROUP, and one ZONE or none; given: 3$/,
     "pause g ../z": /^"..\/z" is no name of a StatefulSet$/,
     "pause g --wait": /^--wait belongs to release and recover, not to pause$/,
+    "status a b": /^status takes one GROUP or none; given: 2$/,
+    "status -o yaml": /^--output is "yaml"; write json, or leave it out$/,
+    "why -w": /^--watch belongs to status, not to why$/,
+    "page db": /^page takes no name; given: 1$/,
+    "page --port 65536": /^--port is "65536"; write a number up to 65535$/,
+    "page --port http": /^--port is "http"; write /,
+    "why --port 1": /^--port belongs to page, not to why$/,
     "why -A -n db": /^--namespace names one namespace, and --all-namespaces all of them: write one of the two$/,
     "fenced -A": /^--all-namespaces belongs to status, why and suspended, not to fenced$/,
     "version a": /^version takes no name; given: 1$/,

@@ -30,6 +30,7 @@ test("the commands are offered first, by their beginning, without a request to t
     "drain",
     "fence",
     "fenced",
+    "page",
     "pause",
     "recover",
     "release",
@@ -55,6 +56,9 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("status "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("status ingester "), []);
   assert.deepEqual(await offered("status --w"), ["--watch"]);
+  assert.deepEqual(await offered("page "), []);
+  assert.deepEqual(await offered("page --p"), ["--port"]);
+  assert.deepEqual(await offered("page --port "), []);
   assert.deepEqual(await offered("wait "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("wait ingester "), []);
   assert.deepEqual(await offered("release ingester "), ["(reserved ingester)", "ingester-zone-a-0"]);
