@@ -34,6 +34,7 @@ export const eventPolicy: EventPolicy = {
     "restart-stopping",
     "restart-starting",
     "restart-joining",
+    "restart-parked",
     "manager-busy",
   ]),
 };

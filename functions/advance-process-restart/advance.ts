@@ -1,5 +1,6 @@
 /** The steps of a restart that is under way: each is one write of the ledger, and then one call within its time (rule R9). */
 
+import type { RestartPhase } from "../shared/annotations/restart.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
@@ -20,8 +21,10 @@ import { flush, releaseAllocation, restrictAllocation } from "./database/allocat
 import { type Answered, type Database, databaseOf } from "./database/exchange.ts";
 import { observeDatabase } from "./database/observe.ts";
 import { restartRequeueMs } from "./decide.ts";
+import { restartParked } from "./decide-parked.ts";
 import { databaseUnknown, decideStep, phases, podOfClaim, type Step, shownPhase } from "./decide-step.ts";
 import { lastWait, name, noteWait } from "./observe.ts";
+import { reportAsked, reportParked, reportUnparked } from "./report-parked.ts";
 import { isChanged, show } from "./show.ts";
 
 interface Restart {
@@ -35,6 +38,8 @@ interface Restart {
 }
 
 const stands: OwnClaimEnd = { kind: "stands", requeueAfterMs: restartRequeueMs };
+/** An event of the pod reports when its process is wanted again. */
+const rests: OwnClaimEnd = { kind: "stands", requeueAfterMs: 10_000 };
 
 /** Takes the next step of a restart, if there is one now. Throws as `openTransaction` does. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
@@ -47,11 +52,11 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
   const database = databaseOf(context, ofStatefulSets(observed.zones), pod?.uid);
   const seen = await observeDatabase(database, claim, pod, answer);
   const where = { ...found, processes: runningIn(pod, answer, seen.membership) };
-  const before = lastWait(memoryOf(observed.key));
+  const before = lastWait(memoryOf(observed.key), claim);
   const step = decideStep({ claim, where, answer, ...seen, before, nowMs: cluster.serverTimeMs() });
   if (step.kind === "wait") {
-    noteWait(memoryOf(observed.key), step);
-    return stands;
+    noteWait(memoryOf(observed.key), claim, step);
+    return step.guard === restartParked ? rests : stands;
   }
   try {
     return await carryOut({ context, observed, claim, statefulSet, pod, database }, step);
@@ -80,7 +85,14 @@ async function carryOut(restart: Restart, step: Exclude<Step, { kind: "wait" }>)
   if (pod === undefined || statefulSet === undefined) return stands;
   if (step.kind === "show") {
     await show(context, pod, { phase: shownPhase(claim), id: claim.id });
+    if (claim.mode === "parked") await reportAsked(context, observed.key, claim, pod);
     return stands;
+  }
+  if (step.kind === "park") {
+    const parked = renewClaim(claim, context.cluster.serverTimeMs(), phases.parked);
+    await writeClaims(context, observed, { out: [claim], into: [parked] });
+    await reportParked(context, observed.key, claim, pod);
+    return { kind: "undone" };
   }
   const { phase, ...changes } = step.changes;
   const renewed = changeClaim(renewClaim(claim, context.cluster.serverTimeMs(), phase), changes);
@@ -91,10 +103,11 @@ async function carryOut(restart: Restart, step: Exclude<Step, { kind: "wait" }>)
   return { kind: "undone" };
 }
 
-async function restrict({ context, observed, claim, database }: Restart, deadlineMs: number): Promise<void> {
+async function restrict(restart: Restart, deadlineMs: number): Promise<void> {
+  const { claim, database } = restart;
   if (database === undefined) return;
   const answered = await restrictAllocation(database, claim.id, deadlineMs);
-  if ("unknown" in answered) noteUnknown(context, observed, "allocation could not be restricted", answered.unknown);
+  if ("unknown" in answered) noteUnknown(restart, "allocation could not be restricted", answered.unknown);
 }
 
 /** The claim stands until the pod is ready, and notes that nothing is to be undone any more. */
@@ -111,25 +124,40 @@ async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "
   const { context, observed, claim, pod, database } = restart;
   if (claim.hold === true && !(await release(restart)) && shown !== "failed") return stands;
   // Before the claim goes: without its phase a pod that has failed would let the others get the files that broke it.
-  if (pod !== undefined && shown !== undefined) await show(context, pod, { phase: shown, id: claim.id });
+  const phase = shown ?? phaseAfter(restart);
+  if (pod !== undefined && phase !== undefined) await show(context, pod, { phase, id: claim.id });
   const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
   await writeClaims(context, observed, { out: [claim], into: [], ...lastRestartMs });
-  if (pod !== undefined && shown === undefined) await show(context, pod, undefined);
+  if (pod !== undefined && phase === undefined) await show(context, pod, undefined);
+  if (pod !== undefined && shown === undefined && claim.mode === "parked")
+    await reportUnparked(context, observed.key, claim, pod);
   if (pod !== undefined && shown === "failed") await reportFailure(restart, pod, message);
   return { kind: "undone" };
 }
 
+/**
+ * A process that was parked while all of its group were asked to restart together is one of them, because it would run alone
+ * while the others are down. Undefined: its pod shows nothing.
+ */
+function phaseAfter({ claim, observed }: Restart): RestartPhase | undefined {
+  const together = "schedule-coordinated";
+  const isWaited = observed.zones.some(({ pods }) => pods.some(({ restart }) => restart?.phase === together));
+  return claim.mode === "parked" && isWaited ? together : undefined;
+}
+
 /** Resolves to true once a read of the database shows nothing of the restart. Throws ClusterError. */
-async function release({ context, observed, claim, database }: Restart): Promise<boolean> {
+async function release(restart: Restart): Promise<boolean> {
+  const { claim, database } = restart;
   const unnamed = { unknown: "no StatefulSet of the group names its database" };
   const released = database === undefined ? unnamed : await releaseAllocation(database, claim.id);
   if (!("unknown" in released)) return true;
-  noteUnknown(context, observed, "the process is back, and allocation is still restricted", released.unknown);
+  const what = claim.phase === phases.parked ? "parked" : "back";
+  noteUnknown(restart, `the process is ${what}, and allocation is still restricted`, released.unknown);
   return false;
 }
 
-function noteUnknown({ memoryOf }: Context, { key }: GroupObservation, what: string, why: string): void {
-  noteWait(memoryOf(key), { guard: databaseUnknown, message: `${what}: ${why}` });
+function noteUnknown({ context, observed, claim }: Restart, what: string, why: string): void {
+  noteWait(context.memoryOf(observed.key), claim, { guard: databaseUnknown, message: `${what}: ${why}` });
 }
 
 function reportFailure({ context, observed, claim }: Restart, pod: Pod, message: string): Promise<void> {

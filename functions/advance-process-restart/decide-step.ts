@@ -2,21 +2,23 @@
 
 import type { RestartPhase } from "../shared/annotations/restart.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { type Blocked, type ClaimedObjects, kinds } from "../shared/ledger/claim-kinds.ts";
+import { type Blocked, type ClaimedObjects, kinds, parkedPhase } from "../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { ManagerStatus, StatusAnswer, Verb } from "./calls.ts";
 import type { Answered } from "./database/exchange.ts";
+import { isFreeAgain, isParkingWanted, isResting, isUnparked, restOf, sumToStart } from "./decide-parked.ts";
 
 /**
- * The phases of a claim. The first two are of a process whose database is named. A withdrawn restart ends when its process runs,
- * whether it was stopped or not.
+ * The phases of a claim. The first two are of a process whose database is named, and `parked` is of one that stays down. A
+ * withdrawn restart ends when its process runs, whether it was stopped or not.
  */
 export const phases = {
   restricting: "restricting",
   flushing: "flushing",
   stopping: "stopping",
   killing: "killing",
+  parked: parkedPhase,
   starting: "starting",
   withdrawing: "withdrawing",
 } as const;
@@ -27,6 +29,7 @@ const verbs: Readonly<Record<string, Verb>> = {
   flushing: "stop",
   stopping: "stop",
   killing: "kill",
+  parked: "stop",
   starting: "start",
   withdrawing: "start",
 };
@@ -73,8 +76,10 @@ export type Step =
   | { readonly kind: "release" }
   /** The pod shows an earlier phase than the claim. */
   | { readonly kind: "show" }
+  /** The process is down, and stays so: the claim says it, and no process manager is called. */
+  | { readonly kind: "park" }
   /** The claim is written anew, and then the process manager is called. */
-  | { readonly kind: "call"; readonly changes: Partial<Pick<KnownClaim, "phase" | "epoch" | "sum">> };
+  | { readonly kind: "call"; readonly changes: Partial<Pick<KnownClaim, "phase" | "epoch" | "sum" | "sinceMs">> };
 
 /** The pod of a claim of one process: that of its uid, and no later one of its name. */
 export function podOfClaim({ uids = {} }: KnownClaim, { pods }: Pick<ClaimedObjects, "pods">): Pod | undefined {
@@ -87,17 +92,30 @@ export function decideStep(view: StepView): Step {
   // What it has changed in the database is undone before its claim goes.
   if (kinds[claim.kind].isSettled({ ...claim, hold: false }, where, nowMs))
     return { kind: "end", shown: undefined, message: "it is back" };
+  if (isFreeAgain(claim, pod, nowMs)) return { kind: "release" };
   if (pod === undefined)
     return waitFor("pod-missing", `${claim.zone}: the pod of the restart is gone, and no other one is ready`);
+  if (isResting(claim, pod)) return stepAtRest(claim, pod);
   if (answer === undefined || "silence" in answer || answer.podUid !== pod.uid) return silent(pod, answer);
   if (claim.phase === phases.withdrawing && isWithdrawn(view, pod, answer))
     return { kind: "end", shown: undefined, message: "the restart is withdrawn" };
-  const isTakenBack = pod.restart?.phase === undefined || pod.restart.phase === "cancel";
+  const isTakenBack = claim.mode === "parked" ? isUnparked(claim, pod, answer) : isCancelled(pod);
   if (isTakenBack && verbOf(claim) !== "start")
     return { kind: "call", changes: { phase: phases.withdrawing, epoch: nextEpoch(claim, answer) } };
-  const isBehind = pod.restart?.phase !== shownPhase(claim) || pod.restart.id !== claim.id;
-  if (isBehind && !isTakenBack) return { kind: "show" };
+  if (isBehind(claim, pod) && !isTakenBack) return { kind: "show" };
   return (steps[claim.phase] ?? stepOfStart)(view, pod, answer);
+}
+
+function stepAtRest(claim: KnownClaim, pod: Pod): Step {
+  return isBehind(claim, pod) ? { kind: "show" } : { kind: "wait", ...restOf(pod) };
+}
+
+function isCancelled({ restart }: Pod): boolean {
+  return restart?.phase === undefined || restart.phase === "cancel";
+}
+
+function isBehind(claim: KnownClaim, { restart }: Pod): boolean {
+  return restart?.phase !== shownPhase(claim) || restart.id !== claim.id;
 }
 
 type Decider = (view: StepView, pod: Pod, answer: ManagerStatus) => Step;
@@ -108,6 +126,7 @@ const steps: Readonly<Record<string, Decider>> = {
   [phases.flushing]: () => ({ kind: "call", changes: { phase: phases.stopping } }),
   [phases.stopping]: stepOfStop,
   [phases.killing]: stepOfStop,
+  [phases.parked]: stepOfUnparking,
 };
 
 const waitFor = (guard: string, message: string): Step => ({ kind: "wait", guard, message });
@@ -152,10 +171,24 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
   const { epoch: last = 0 } = claim;
   const isStale = answer.lastEpoch >= last;
   // Nothing is stopped yet, so that the files of now serve: the earlier ones may have gone before the call came.
-  const sum = claim.phase === phases.stopping ? (answer.mountedSum ?? claim.sum) : claim.sum;
+  const sum = sumOfNow(claim, answer);
   // Under one epoch a late call would stop the process for other files than the claim says, and no start could follow.
   const epoch = isStale || sum !== claim.sum ? nextEpoch(claim, answer) : last;
   return { kind: "call", changes: { epoch, ...(sum === undefined ? {} : { sum }) } };
+}
+
+function sumOfNow(claim: KnownClaim, answer: ManagerStatus): string | undefined {
+  if (claim.phase === phases.stopping) return answer.mountedSum ?? claim.sum;
+  const isUnparking = claim.mode === "parked" && claim.phase === phases.starting;
+  return isUnparking ? sumToStart(answer, claim.sum) : claim.sum;
+}
+
+/** The start begins now: for how long the process was parked does not matter to it. */
+function stepOfUnparking({ claim, nowMs }: StepView, _pod: Pod, answer: ManagerStatus): Step {
+  const sum = sumToStart(answer) ?? claim.sum;
+  const epoch = nextEpoch(claim, answer);
+  const changes = { phase: phases.starting, epoch, sinceMs: nowMs };
+  return { kind: "call", changes: sum === undefined ? changes : { ...changes, sum } };
 }
 
 /** Nothing is stopped before the database has the marker. Each attempt is one write of the claim, and then one request. */
@@ -177,8 +210,9 @@ function stepOfStop(view: StepView, pod: Pod, answer: ManagerStatus): Step {
   const { claim, where, nowMs } = view;
   const again = sendAgain(view, pod, answer);
   if (again !== undefined) return again;
-  if (answer.state === "stopped" || answer.state === "killed")
-    return { kind: "call", changes: { phase: phases.starting, epoch: nextEpoch(claim, answer) } };
+  const isDown = answer.state === "stopped" || answer.state === "killed";
+  if (isDown && claim.mode === "parked" && isParkingWanted(pod)) return { kind: "park" };
+  if (isDown) return { kind: "call", changes: { phase: phases.starting, epoch: nextEpoch(claim, answer) } };
   const graceMs = where.statefulSet?.graceMs ?? 0;
   const isLate = nowMs - claim.stampMs >= graceMs + drainMs;
   if (claim.phase === phases.stopping && isLate && answer.lastCommand === "stop")

@@ -1,24 +1,25 @@
 /** Decides which process is restarted next, and which phases are taken off. Pure. */
 
-import { type RestartPhase, restartManager } from "../shared/annotations/restart.ts";
+import type { RestartPhase } from "../shared/annotations/restart.ts";
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import type { Zone } from "../shared/groups/zones.ts";
-import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
 import { type Blocked, blockedBy } from "../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { ManagerStatus } from "./calls.ts";
 import type { Candidate } from "./candidate.ts";
-import { claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
+import { type BeginMode, claimOf, isOpenRestart, type NewClaim } from "./claims.ts";
 import { claimsTogether } from "./coordinated/claims.ts";
 import { blockedTogether, hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
 import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
 import { blockedByProducts } from "./database/decide-products.ts";
-import { blockedByFiles, type FilesCopy, isMended } from "./decide-files.ts";
+import { type FilesCopy, isMended } from "./decide-files.ts";
 import type { MarkTarget } from "./decide-mark.ts";
 import { byName, byTurn } from "./decide-order.ts";
-import { isDown, isMasterEligible, type RuleGroup, refuseByRules, refuseTerminating } from "./decide-rules.ts";
-import { blockedByService } from "./decide-service.ts";
+import { blockedByFailure, isParkingWanted, isToPark } from "./decide-parked.ts";
+import { blockedByManager, blockedByPod } from "./decide-pod.ts";
+import { isDown, isMasterEligible, type RuleGroup, refuseByRules } from "./decide-rules.ts";
 import type { TriggerDecision } from "./trigger/decide-trigger.ts";
 
 export interface RestartSnapshot extends RuleGroup {
@@ -27,6 +28,8 @@ export interface RestartSnapshot extends RuleGroup {
   readonly claims: readonly Claim[];
   /** What the restart that is under way waits for, as this process knows; undefined where it knows nothing. */
   readonly underWay: Blocked | undefined;
+  /** Why a process that is parked no longer has not started; absent where there is none. */
+  readonly unparking?: Blocked | undefined;
   /** For how long the same pods have waited to restart together, in milliseconds; absent: 0. */
   readonly gatheredMs?: number;
   /** Members of the database that are no pods of the group; absent where no restart together is wanted, or it gives no answer. */
@@ -89,7 +92,7 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { leftOver } = snapshot;
   if (leftOver?.isConfirmed === true) return take([{ kind: "release", ...leftOver }], releasing);
   // Before any restart begins: a pod that is asked now and has restarted since would be asked again.
-  const { targets = [], blocked } = snapshot.triggers ?? {};
+  const { targets = [], blocked = snapshot.unparking } = snapshot.triggers ?? {};
   if (targets.length > 0) return take(targets, "a trigger has a new value, and pods get a phase");
   const next = decideNext(snapshot);
   const isIdle = next.kind === "take" && next.targets.length === 0;
@@ -106,14 +109,13 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const differing = blockedByProducts(snapshot.zones);
   if (differing !== undefined && [...now, ...membersOf(candidates), ...later].length > 0)
     return wait(differing.guard, differing.message, { requeueAfterMs: waitingRequeueMs });
-  let first: WaitingPod | undefined;
-  for (const candidate of now) {
-    const found = beginNow(candidate);
-    if ("kind" in found) return takeOne(found, candidate);
-    first ??= { blocked: found, candidate };
-  }
-  const together = first === undefined ? beginTogether(snapshot) : undefined;
+  const wanted = firstToBegin(now, beginNow);
+  if ("kind" in wanted) return wanted;
+  const together = wanted.first === undefined ? beginTogether(snapshot) : undefined;
   if (together !== undefined) return together;
+  const parking = firstToBegin(toPark(candidates), (one) => park(snapshot, one));
+  if ("kind" in parking) return parking;
+  let first = wanted.first ?? parking.first;
   const [turn] = later;
   if (turn !== undefined) {
     const found = (mended.length > 0 ? undefined : blockedByFailed(candidates)) ?? beginInTurn(snapshot, turn);
@@ -124,6 +126,26 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;
   return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });
+}
+
+/** The first pod that may begin; else the first one that may not. */
+function firstToBegin(
+  candidates: readonly Candidate[],
+  begin: (candidate: Candidate) => PodTarget | Blocked,
+): Verdict<RestartTarget> | { readonly first: WaitingPod | undefined } {
+  let first: WaitingPod | undefined;
+  for (const candidate of candidates) {
+    const found = begin(candidate);
+    if ("kind" in found) return takeOne(found, candidate);
+    first ??= { blocked: found, candidate };
+  }
+  return { first };
+}
+
+/** The pods whose processes are to be parked. One that has failed waits for a person. */
+function toPark(candidates: readonly Candidate[]): Candidate[] {
+  const isFailed = ({ restart }: Pod) => restart?.phase === "failed";
+  return candidates.filter(({ pod }) => isToPark(pod) || (isFailed(pod) && isParkingWanted(pod))).sort(byName);
 }
 
 /** All pods that are to restart together, or why they wait. Undefined where there are none: then others have their turn. */
@@ -162,7 +184,9 @@ function nextReadMs({ candidates, leftOver }: RestartSnapshot): number | undefin
 }
 
 function takeOne(target: PodTarget, { pod }: Candidate): Verdict<RestartTarget> {
-  const what = target.kind === "begin" ? "is restarted in place" : "gets other files before it is restarted in place";
+  const begins =
+    target.kind === "begin" && target.claim.mode === "parked" ? "is parked in place" : "is restarted in place";
+  const what = target.kind === "begin" ? begins : "gets other files before it is restarted in place";
   return take([target], `${pod.name} ${what}`, { zone: target.statefulSet.name });
 }
 
@@ -220,10 +244,21 @@ function beginNow(candidate: Candidate): PodTarget | Blocked {
   return first ?? beginOf(zone, pod, claimOf(zone.workload.name, pod, answer as ManagerStatus, "single"));
 }
 
-function beginInTurn(group: RuleGroup, candidate: Candidate): PodTarget | Blocked {
+/** True for a pod that may be parked as far as it depends on the pod itself. */
+export function mayPark(candidate: Candidate): boolean {
+  return isToPark(candidate.pod) && (blockedByPod(candidate) ?? blockedByManager(candidate)) === undefined;
+}
+
+/** The files do not matter before its process starts again. */
+function park(group: RuleGroup, candidate: Candidate): PodTarget | Blocked {
+  if (!isToPark(candidate.pod)) return blockedByFailure(candidate.pod);
+  return beginInTurn(group, { ...candidate, files: undefined }, "parked");
+}
+
+function beginInTurn(group: RuleGroup, candidate: Candidate, mode: BeginMode = "rolling"): PodTarget | Blocked {
   const { zone, pod, answer } = candidate;
   const status = answer !== undefined && "podUid" in answer ? answer : noStatus;
-  const claim = claimOf(zone.workload.name, pod, status, "rolling");
+  const claim = claimOf(zone.workload.name, pod, status, mode);
   // The kubelet may bring the files while the rules keep the pod waiting.
   const first = blockedByPod(candidate) ?? filesFirst(candidate);
   return (
@@ -245,35 +280,4 @@ function blockedByFailed(candidates: readonly Candidate[]): Blocked | undefined 
   const { name } = failed.pod;
   const message = `the restart of ${name} has failed, and no other pod of the group restarts in its turn: write schedule-rolling on ${name} to try again, or cancel to leave it`;
   return { guard: "restart-failed", message };
-}
-
-/** What needs no call: the settings, and what other functions do with the pod (rules R17 and R18). */
-function blockedByPod({ zone, pod, publication }: Candidate): Blocked | undefined {
-  const { name, restart } = zone.workload;
-  if (restart?.manager === undefined) {
-    const why = restart?.malformed[0]?.message ?? `it names no port: write ${restartManager.key}`;
-    return { guard: "restart-manager-missing", message: `no pod of ${name} can be restarted in place: ${why}` };
-  }
-  const unnamed = blockedByService(zone.workload, publication);
-  if (unnamed !== undefined) return unnamed;
-  const terminating = refuseTerminating(pod);
-  if (terminating !== undefined) return terminating;
-  const claim = zone.claims.find((one) => namesOrdinal(one, pod.ordinal));
-  if (claim !== undefined) return blockedBy(claim);
-  if (zone.reserved.has(pod.ordinal)) return { guard: "budget", message: `${pod.name} is reserved` };
-  return undefined;
-}
-
-const busyStates: ReadonlySet<string> = new Set(["away", "stopping", "killing"]);
-
-function blockedByManager({ pod, answer, files, waitedMs = 0 }: Candidate): Blocked | undefined {
-  const silent = (why: string): Blocked => ({
-    guard: "manager-silent",
-    message: `the server of ${pod.name} reports nothing: ${why}`,
-  });
-  if (answer === undefined) return silent("it was not asked yet");
-  if ("silence" in answer) return silent(answer.silence);
-  if (answer.podUid !== pod.uid) return silent("another pod answers by its name");
-  if (!busyStates.has(answer.state)) return blockedByFiles(pod, files, answer.mountedSum, waitedMs);
-  return { guard: "manager-busy", message: `the server of ${pod.name} reports the state ${answer.state}` };
 }

@@ -1,7 +1,7 @@
 import { pathsOf } from "../shared/annotations/paths.ts";
 import * as restart from "../shared/annotations/restart.ts";
 import { knownTriggers } from "../shared/annotations/restart-trigger.ts";
-import { claims, lastRestart, ledgerEntries, podName, rolloutGroup, verdicts } from "../shared/annotations/table.ts";
+import * as table from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { madeBy } from "../shared/ledger/claim.ts";
@@ -22,8 +22,8 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
   isOptIn: true,
   keyedBy: "groups",
   watches: [
-    { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
-    { resource: "pods", selector: podName, keysOf: groupOfPod },
+    { resource: "statefulsets", selector: table.rolloutGroup, keysOf: groupOfStatefulSet },
+    { resource: "pods", selector: table.podName, keysOf: groupOfPod },
   ],
   listKeys: listGroupKeys,
   schedule: { everySeconds: 10, listDue: listClaimed(madeBy(name), hasEndedLately) },
@@ -45,12 +45,12 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
     claimedNeed,
     ...ledgerNeeds,
   ],
-  reads: [rolloutGroup, claims, lastRestart, knownTriggers, ...restart.restartEntries],
+  reads: [table.rolloutGroup, table.claims, table.lastRestart, knownTriggers, ...restart.restartEntries, table.parking],
   writes: [
-    ...ledgerEntries,
-    claims,
-    verdicts,
-    lastRestart,
+    ...table.ledgerEntries,
+    table.claims,
+    table.verdicts,
+    table.lastRestart,
     knownTriggers,
     restart.restartPhase,
     restart.restartId,

@@ -81,6 +81,10 @@ export const guards: Guards = {
     "the process runs, and its node is no member of the database yet",
     "nothing, or see the log of the node",
   ),
+  "restart-parked": itself(
+    "a process was parked less than a minute ago",
+    "nothing: the others restart when allocation is free again",
+  ),
   "databases-differ": person(
     "the StatefulSets of the group name two databases",
     "put each database into a group of its own",

@@ -1,23 +1,27 @@
 /** What is read to decide which process is restarted: pods with a phase, and what their process managers report. */
 
+import { BoundedMap } from "../shared/base/bounded-map.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { ofStatefulSets, type Zone } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { find } from "../shared/kubernetes/find.ts";
+import type { Claim } from "../shared/ledger/claim.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { readStatus } from "./calls.ts";
 import type { Candidate } from "./candidate.ts";
+import { isAtRest, isOpenRestart, isParkedBy } from "./claims.ts";
 import { hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
 import { type Database, databaseOf } from "./database/exchange.ts";
 import { readFacts } from "./database/facts.ts";
 import { findLeftOver } from "./database/left-over.ts";
 import { askNodes, namesElsewhere } from "./database/nodes.ts";
-import { decide, inTurn, mayBeginNow, type RestartSnapshot } from "./decide.ts";
+import { decide, inTurn, mayBeginNow, mayPark, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
+import { isParkingWanted, isToPark, restartParked } from "./decide-parked.ts";
 import type { RuleGroup } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
 import { readPublication } from "./read-service.ts";
@@ -30,15 +34,27 @@ export function isManaged({ restart, deleting }: StatefulSet): boolean {
   return restart !== undefined && !deleting;
 }
 
-/** What the restart under way waits for, by the memory of its group. Losing it costs a message. */
-const waits = new WeakMap<GroupMemory, Blocked>();
+/** What restarts under way wait for, by the memory of their group and the ids of their claims. Losing it costs a message. */
+const waits = new WeakMap<GroupMemory, BoundedMap<string, Blocked>>();
+/** A ledger has no more members than these. */
+const mostWaits = 1_000;
 
-export function noteWait(memory: GroupMemory, blocked: Blocked): void {
-  waits.set(memory, blocked);
+export function noteWait(memory: GroupMemory, { id }: Pick<Claim, "id">, blocked: Blocked): void {
+  const known = waits.get(memory) ?? new BoundedMap(mostWaits);
+  known.set(id, blocked);
+  waits.set(memory, known);
 }
 
-export function lastWait(memory: GroupMemory): Blocked | undefined {
-  return waits.get(memory);
+export function lastWait(memory: GroupMemory, { id }: Pick<Claim, "id">): Blocked | undefined {
+  return waits.get(memory)?.get(id);
+}
+
+/** A parked process may wait for its start alone: neither its rest nor a pod that is to come back is a wait. */
+const restGuards: ReadonlySet<string> = new Set([restartParked, "pod-missing"]);
+
+function waitToStart(memory: GroupMemory, claims: readonly Claim[]): Blocked | undefined {
+  const noted = claims.filter(isAtRest).map((claim) => lastWait(memory, claim));
+  return noted.find((blocked) => blocked !== undefined && !restGuards.has(blocked.guard));
 }
 
 /** So many are read at once. More are read only while no restart may begin by those that were: one keeps the others waiting. */
@@ -51,26 +67,34 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const zones = ofStatefulSets(observed.zones);
   const questions = openQuestions(context, observed);
   const rest = { claims, departed, strayClaims, surroundings: view, questions, database: { kind: "none" } as const };
-  const group = { key, nowMs, zones, ...rest, underWay: lastWait(context.memoryOf(key)) };
-  if (claims.some(({ kind }) => kind === "process")) return { ...group, candidates: [] };
+  const memory = context.memoryOf(key);
+  const open = claims.find(isOpenRestart);
+  const group = { key, nowMs, zones, ...rest, underWay: open && lastWait(memory, open) };
+  if (open !== undefined) return { ...group, candidates: [] };
   const shown = zones.flatMap((zone) =>
     zone.pods
-      .filter(({ restart }) => restart !== undefined)
+      .filter((pod) => (pod.restart !== undefined || isToPark(pod)) && !isParkedBy(claims, pod))
       .map((pod): Candidate => ({ zone, pod, answer: undefined })),
   );
-  // Only pods that restart in their turn wait for the database.
-  const isTurn = shown.some((one) => listOf(one) === "turn");
+  // Only pods that restart or are parked in their turn wait for the database.
+  const isTurn = shown.some((one) => listOf(one) === "turn" || listOf(one) === "park");
   const database = isTurn ? await readFacts(context, zones) : group.database;
   const known = { ...group, database };
   const [candidates, leftOver] = await Promise.all([
     readCandidates(context, known, shown),
-    findLeftOver(databaseOf(context, zones), context.memoryOf(key), claims),
+    // A late request may restrict allocation again for a process at rest.
+    findLeftOver(
+      databaseOf(context, zones),
+      memory,
+      claims.filter((claim) => !isAtRest(claim)),
+    ),
   ]);
   const members = membersOf(candidates);
   const gatheredMs = gatheredFor(context, key, members);
   const elsewhere = members.length === 0 ? {} : await readElsewhere(databaseOf(context, zones), zones);
   const triggers = await observeTriggers(context, observed);
-  return { ...known, underWay: undefined, candidates, leftOver, gatheredMs, triggers, ...elsewhere };
+  const unparking = waitToStart(memory, claims);
+  return { ...known, underWay: undefined, unparking, candidates, leftOver, gatheredMs, triggers, ...elsewhere };
 }
 
 /** A database without an answer keeps no restart of all from beginning: that may be why it is restarted. Throws ClusterError. */
@@ -104,7 +128,7 @@ async function readCandidates(
   group: RuleGroup,
   shown: readonly Candidate[],
 ): Promise<readonly Candidate[]> {
-  const { turn = [], failed = [], now = [], together = [] } = Object.groupBy(shown, listOf);
+  const { park = [], turn = [], failed = [], now = [], together = [] } = Object.groupBy(shown, listOf);
   const ask = (one: Candidate) => askManager(context, group.key, one);
   const asIs = (one: Candidate) => Promise.resolve(one);
   const isWanted = ({ pod }: Candidate) => pod.restart?.phase === "schedule";
@@ -118,7 +142,9 @@ async function readCandidates(
     one.zone.workload.restart?.files === undefined && !hasFailedTogether(one) ? "others" : "mendable",
   );
   read.push(...(await readWhile(context, mendable.sort(byName), ask, () => true)));
-  if (turn.length === 0) return read;
+  read.push(...(await readWhile(context, park.sort(byName), ask, (found) => !found.some(mayPark))));
+  const unparked = others.filter(({ pod }) => isParkingWanted(pod)).slice(0, 1);
+  if (turn.length === 0) return [...read, ...(await readWhile(context, unparked, asIs, () => true))];
   const isFailed = ({ pod }: Candidate) => pod.restart?.phase === "failed";
   read.push(...(await readWhile(context, others, asIs, (found) => !found.some(isFailed))));
   const isNone = (found: readonly Candidate[]) => inTurn({ ...group, candidates: found }).length === 0;
@@ -127,7 +153,8 @@ async function readCandidates(
   return [...read, ...(await Promise.all(ordered.map((one) => (one.pod === next?.pod ? ask(one) : one))))];
 }
 
-function listOf({ pod }: Candidate): "now" | "failed" | "turn" | "together" {
+function listOf({ pod }: Candidate): "now" | "failed" | "turn" | "together" | "park" {
+  if (isToPark(pod)) return "park";
   const phase = pod.restart?.phase;
   if (phase === "schedule-coordinated") return "together";
   if (phase === "schedule-rolling") return "turn";

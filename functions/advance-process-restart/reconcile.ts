@@ -7,6 +7,7 @@ import { endOf } from "./advance.ts";
 import { decide, type RestartSnapshot, type RestartTarget } from "./decide.ts";
 import { withDrift } from "./drift/reconcile.ts";
 import { ask, isManaged, name, observe } from "./observe.ts";
+import { reportStops } from "./report-parked.ts";
 import { reportTemplates } from "./report-template.ts";
 
 const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
@@ -23,6 +24,7 @@ const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   async after(context, key, last) {
     await reportPhases(context, key, last);
     await reportTemplates(context, key, last);
+    await reportStops(context, key, last.zones);
   },
 };
 

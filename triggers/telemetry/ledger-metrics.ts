@@ -143,11 +143,12 @@ function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }
 
-/** Nothing for a claim of an unknown kind, as above. */
+/** Nothing for a claim of an unknown kind, as above, and for a parked process, which may stand for ever. */
 function dueSeconds({ zones }: GroupStanding, claim: Claim): number[] {
   if (!claim.isKnown) return [];
   const zone = zones.map(({ workload }) => workload).find(({ name }) => name === claim.zone);
-  return [dueMs(claim, zone !== undefined && isStatefulSet(zone) ? zone : undefined) / 1000];
+  const atMs = dueMs(claim, zone !== undefined && isStatefulSet(zone) ? zone : undefined);
+  return Number.isFinite(atMs) ? [atMs / 1000] : [];
 }
 
 function waitingOf({ ledger }: GroupStanding) {

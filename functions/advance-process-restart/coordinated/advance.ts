@@ -48,7 +48,7 @@ export async function endTogether(
   const restart = await readRestart(context, observed, claims);
   const step = decideTogether(restart);
   if (step.kind === "wait") {
-    noteWait(context.memoryOf(observed.key), step);
+    noteWait(context.memoryOf(observed.key), claim, step);
     return stands;
   }
   try {
@@ -172,7 +172,7 @@ async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> 
     );
   } else if (database !== undefined && phase === togetherPhases.restricting) {
     const answered = await restrictAllocation(database, id, deadlineMs);
-    if ("unknown" in answered) noteUnknown(context, observed, answered.unknown);
+    if ("unknown" in answered) noteUnknown(context, observed, first(claims), answered.unknown);
   } else if (database !== undefined && phase === togetherPhases.flushing) await flush(database, deadlineMs);
   return { kind: "undone" };
 }
@@ -249,10 +249,13 @@ async function release({ context, observed, claims, database }: JointRestart): P
   if (database === undefined) return false;
   const released = await releaseAllocation(database, stemOf(first(claims)));
   if (!("unknown" in released)) return true;
-  noteUnknown(context, observed, released.unknown);
+  noteUnknown(context, observed, first(claims), released.unknown);
   return false;
 }
 
-function noteUnknown({ memoryOf }: Context, { key }: GroupObservation, why: string): void {
-  noteWait(memoryOf(key), { guard: "database-unknown", message: `a setting of the database was not changed: ${why}` });
+function noteUnknown({ memoryOf }: Context, { key }: GroupObservation, claim: KnownClaim, why: string): void {
+  noteWait(memoryOf(key), claim, {
+    guard: "database-unknown",
+    message: `a setting of the database was not changed: ${why}`,
+  });
 }

@@ -13,6 +13,7 @@ import type { ClaimingFunction } from "../../shared/reconcile/reconcile-claims.t
 import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import { readStatus } from "../calls.ts";
+import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { readFiles, readSecret, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift } from "./decide-drift.ts";
@@ -62,7 +63,7 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   const named = zones.filter(
     ({ workload }) => workload.restart?.manager && workload.restart.files && !workload.deleting,
   );
-  if (named.length === 0 || observed.ledger.claims.some(({ kind }) => kind === "process")) return undefined;
+  if (named.length === 0 || observed.ledger.claims.some(isOpenRestart)) return undefined;
   const read = await mapLimit(named, askedAtOnce, (zone) => readZone(context, observed.key, zone));
   const blocked = read.find((one) => "guard" in one);
   // What is not known of one StatefulSet decides about none: all must agree.

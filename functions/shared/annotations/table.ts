@@ -8,6 +8,7 @@ import { annotationOn, anyText, labelOn, onlyTrue } from "./entry.ts";
 import { fencingEntries } from "./fencing.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
+import { parking } from "./parking.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
 import { namedConfigs, restartEntries } from "./restart.ts";
 import { knownTriggers } from "./restart-trigger.ts";
@@ -16,6 +17,7 @@ import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
 
 export { type Annotation, type Malformed, read } from "./entry.ts";
+export { parking } from "./parking.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
@@ -269,6 +271,7 @@ export const annotationTable = [
   ...skipEntries,
   ...rebalanceEntries,
   ...restartEntries,
+  parking,
   namedConfigs,
   knownTriggers,
   ...suspensionEntries,

@@ -69,6 +69,8 @@ export const eventReasons = {
   processRestartWaiting: "ProcessRestartWaiting",
   processRestarted: "ProcessRestartCompleted",
   processRestartFailed: "ProcessRestartFailed",
+  processParked: "ProcessParked",
+  processUnparked: "ProcessUnparked",
   configRemoved: "RestartConfigRemoved",
   configKept: "RestartConfigKept",
   restartPhaseUnknown: "RestartPhaseUnknown",

@@ -5,6 +5,7 @@
  * functions count it, and wait.
  */
 
+import { parking } from "../annotations/parking.ts";
 import { cut } from "../base/truncate.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
@@ -74,6 +75,14 @@ function leavingMs({ members }: KnownClaim, zone: ChosenTimes | undefined): numb
   return (zone.scaling?.delay?.delayMs ?? 0) + zone.graceMs * (zone.isOrdered ? count : 1);
 }
 
+/** The phase of a claim whose process is stopped until its user wants it again. */
+export const parkedPhase = "parked";
+
+/** True for a claim whose process is stopped until its user takes an annotation off. */
+function isParked({ mode, phase }: KnownClaim): boolean {
+  return mode === "parked" && phase === parkedPhase;
+}
+
 /** Pods that come back count only when they have been ready for this long. */
 function returningMs(_claim: KnownClaim, zone: ChosenTimes | undefined): number {
   return (zone?.minReadySeconds ?? 0) * 1000;
@@ -114,7 +123,8 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     purpose: "the restart of a process",
     ends: "when each member runs another process, or is another pod, and is ready",
     mayStandMs: anHourMs,
-    chosenMs: returningMs,
+    // A user parks a process for as long as it suits.
+    chosenMs: (claim, zone) => (isParked(claim) ? Number.POSITIVE_INFINITY : returningMs(claim, zone)),
     // While the restart changes a setting of the database, its function must undo that first.
     isSettled: (claim, where, nowMs) =>
       claim.hold !== true &&
@@ -234,6 +244,12 @@ export function blockedBy(claim: Claim): Blocked {
 /** In bytes. A claim may name a thousand ranges, and each refusal describes the claim. */
 const longestMembers = 100;
 
+/** A reader who waits for a parked process must learn what ends that. */
+function purposeOf(claim: KnownClaim): string {
+  if (claim.mode === "parked") return `a process that is parked until ${parking.key} is taken off its pod`;
+  return kinds[claim.kind].purpose;
+}
+
 /** The owner, the purpose and the age of a claim: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */
 export function describeClaim(claim: Claim): string {
   const { zone, kind, by } = claim;
@@ -244,5 +260,5 @@ export function describeClaim(claim: Claim): string {
   const since = new Date(claim.sinceMs ?? claim.stampMs).toISOString();
   const terms = claim.terms === "announced" ? ", announced" : "";
   const members = cut(describeMembers(claim), longestMembers);
-  return `${zone}: ${members} claimed for ${kinds[claim.kind].purpose} (${claim.phase}${terms}) by ${by}, since ${since}`;
+  return `${zone}: ${members} claimed for ${purposeOf(claim)} (${claim.phase}${terms}) by ${by}, since ${since}`;
 }

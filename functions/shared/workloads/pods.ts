@@ -1,5 +1,6 @@
 /** The fields of a Pod that decisions read, and no others, because a cache holds thousands of pods. */
 
+import { parking } from "../annotations/parking.ts";
 import { type PodRestart, parsePodRestart, restartReason } from "../annotations/restart.ts";
 import { skipLabelledAt } from "../annotations/skip-labels.ts";
 import { controllerRevisionHash, podName, read } from "../annotations/table.ts";
@@ -37,6 +38,8 @@ export interface Pod {
   readonly restart?: PodRestart;
   /** For which files Sluice has asked for its restart; absent where it has not. */
   readonly restartReason?: string;
+  /** The value of `sluice.dev/stop` as it is written; absent where there is none. Its process is to be parked if it is `true`. */
+  readonly stop?: string;
   /** Its own status proves that it has never been Ready, so its removal loses nothing. False where that is in doubt. */
   readonly neverReady: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
@@ -126,9 +129,10 @@ export function parsePod(object: PodObject): Pod {
   };
 }
 
-function restartFields(metadata: PodObject["metadata"]): Pick<Pod, "restart" | "restartReason"> {
+function restartFields(metadata: PodObject["metadata"]): Pick<Pod, "restart" | "restartReason" | "stop"> {
   const [restart, reason] = [parsePodRestart(metadata), read(restartReason, metadata)];
-  return { ...(restart && { restart }), ...(reason && { restartReason: reason }) };
+  const stop = metadata.annotations?.[parking.key]?.slice(0, longestKind);
+  return { ...(restart && { restart }), ...(reason && { restartReason: reason }), ...(stop !== undefined && { stop }) };
 }
 
 /**

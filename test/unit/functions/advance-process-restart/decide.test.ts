@@ -89,7 +89,9 @@ test("a restart that a Service prevents waits with a message that names the Serv
 test("another restart of the group is waited for, one of a parked process is not", () => {
   const open = claimOf("a:0", "process");
   assert.equal(guardOf({ claims: [open] }), "zone-restarting-process");
-  assert.equal(guardOf({ claims: [{ ...open, mode: "parked" }] }), undefined);
+  for (const changes of [{ phase: "stopping" }, { phase: "parked", hold: true }, { phase: "starting" }])
+    assert.equal(guardOf({ claims: [{ ...open, mode: "parked", ...changes }] }), "zone-restarting-process");
+  assert.equal(guardOf({ claims: [{ ...open, mode: "parked", phase: "parked" }] }), undefined);
 });
 
 /** The pods of `a` by phase, all of them ready unless the drawing says another: what begins, or the guard. */
