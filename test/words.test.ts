@@ -89,7 +89,7 @@ const exceptions: readonly Exception[] = [
   {
     names: ["sentence"],
     files:
-      /^functions\/(show-status\/[\w-]+|shared\/contract\/status)\.ts$|^triggers\/(status\/[\w-]+|plugin\/(decide-changes|status-text))\.ts$/,
+      /^(functions\/show-status\/.+|.+\/contract\/status|triggers\/(status\/.+|plugin\/(decide-changes|status-text)))\.ts$/,
     because: "field of JSON: the status has the fields of kubectl sluice why -o json",
   },
   { names: ["toldAt", "ToldAt", "parseToldAt"], because: "field of a claim in sluice.dev/claims" },

@@ -1,6 +1,6 @@
 /**
- * What a fence is told is lost, late, old or wrong, on real machines. No event reaches the shipped function, the clocks of two API
- * servers are 30 s apart, and all clocks are set by minutes while the fences are armed (A1, A8).
+ * What a fence reads is lost, late, old or wrong, on real machines. No event reaches the shipped function, the clocks of two
+ * API servers are 30 s apart, and all clocks are set by minutes while the fences are armed (A1, A8).
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
