@@ -12,12 +12,7 @@ import { createListReader } from "../functions/shared/cache/listing.ts";
 import { createOnDemandCache, type OnDemandCache } from "../functions/shared/cache/on-demand.ts";
 import { createWatchCache, type WatchCache, type WatchingOptions } from "../functions/shared/cache/watching.ts";
 import type { Context } from "../functions/shared/contract/context.ts";
-import type {
-  FunctionDefinition,
-  ParkedEviction,
-  StatusContext,
-  StatusDefinition,
-} from "../functions/shared/contract/definition.ts";
+import type { FunctionDefinition, StatusContext, StatusDefinition } from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
 import type { Status } from "../functions/shared/contract/status.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
@@ -79,6 +74,8 @@ export interface Standalone {
   stop(deadlineMs: number, answered?: Promise<unknown>): Promise<boolean>;
 }
 
+const notListed = "the first lists of pods and StatefulSets have not come yet";
+
 /** An API server's message may contain a number that always differs, so that the memory for messages needs a limit. */
 const rememberedTroubles = 1_000;
 
@@ -93,7 +90,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     if (options.status !== undefined) shown.set(groupPathOf(key), key);
     enqueuer.group(key, by);
   };
-  const onTrouble = reportBrokenWatches(options);
+  const { onTrouble, last: viewsTrouble } = reportBrokenWatches(options);
   const { watching, onDemand } = startWatches(options, { onChange, onTrouble });
   reporting.metrics.showWatches(() => (watching ?? onDemand)?.watches ?? 0);
   const known = new KnownGroups((key) => enqueuer.group(key, "statefulsets"));
@@ -113,7 +110,6 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     const context = { ...contextOf(), lookUps };
     return { definition, context, handler: openHandler(definition, context) };
   });
-  const parked = () => admissions.flatMap(({ handler }) => handler.parked?.() ?? []);
   const enqueuer: Enqueuer = createEnqueuer({
     clock: cluster,
     known,
@@ -135,9 +131,11 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const sweeping = isSwept ? keepTime(options, enqueuer, stopping.signal) : Promise.resolve();
   return {
     enqueuer,
-    readStatus: watching && openStatus(options, watching, shown, parked),
+    readStatus:
+      watching &&
+      openStatus(options, watching, { shown, admissions, viewsTrouble: () => (isListed ? undefined : viewsTrouble()) }),
     admissions,
-    notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
+    notReady: () => (isListed ? undefined : notListed),
     async stop(deadlineMs, answered) {
       stopping.abort();
       for (const { handler } of admissions) handler.stop?.();
@@ -152,12 +150,16 @@ export function startStandalone(options: StandaloneOptions): Standalone {
 function openStatus(
   { cluster, status }: StandaloneOptions,
   cache: GroupCache,
-  shown: ReadonlyMap<string, GroupKey>,
-  parked: () => readonly ParkedEviction[],
+  here: Pick<Standalone, "admissions"> & {
+    readonly shown: ReadonlyMap<string, GroupKey>;
+    readonly viewsTrouble: () => unknown;
+  },
 ): Standalone["readStatus"] {
   if (status === undefined) return undefined;
   const { definition, ...source } = status;
-  return definition.open({ cluster, cache, groups: () => shown.values(), parked, ...source });
+  const { shown, admissions, viewsTrouble } = here;
+  const parked = () => admissions.flatMap(({ handler }) => handler.parked?.() ?? []);
+  return definition.open({ cluster, cache, groups: () => shown.values(), parked, viewsTrouble, ...source });
 }
 
 /**
@@ -204,13 +206,21 @@ function startWatches(
   return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget: reporting.metrics.budgets.note }) };
 }
 
-function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {
+function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): Pick<WatchingOptions, "onTrouble"> & {
+  /** The last trouble; before any, that the first lists have not come. */
+  last(): unknown;
+} {
   const isWorthALine = createRepeats(rememberedTroubles, () => cluster.monotonicMs());
-  return (resource, error) => {
-    const message = messageOf(error);
-    const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
-    const text = `the watch of ${resource} broke and starts again: ${message}`;
-    reporting.log(level, text, { resource, reason: "watch-broke", err: error });
+  let last: unknown = new Error(notListed);
+  return {
+    last: () => last,
+    onTrouble(resource, error) {
+      last = error;
+      const message = messageOf(error);
+      const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
+      const text = `the watch of ${resource} broke and starts again: ${message}`;
+      reporting.log(level, text, { resource, reason: "watch-broke", err: error });
+    },
   };
 }
 

@@ -44,6 +44,13 @@ export function createObserver(context: StatusContext): Observer {
       omissions.note(part, error);
     }
   };
+  const hasViews = (): boolean => {
+    const part = "pods and StatefulSets";
+    const trouble = context.viewsTrouble?.();
+    if (trouble === undefined) omissions.end(part);
+    else omissions.note(part, trouble);
+    return trouble === undefined;
+  };
   return {
     unansweredSinceMs: ledgers.unansweredSinceMs,
     async observe() {
@@ -51,7 +58,8 @@ export function createObserver(context: StatusContext): Observer {
       const [parked] = await Promise.all([readParked(), ...lists]);
       const keys = new Map([...context.groups(), ...ledgers.groups()].map((key) => [groupPathOf(key), key]));
       const served = [...keys].filter(([, { group }]) => !isOwnerGroup(group));
-      await Promise.all(served.map(([path, key]) => read(path, key)));
+      // Views that are not complete lack pods that are there.
+      if (hasViews()) await Promise.all(served.map(([path, key]) => read(path, key)));
       const groups = [...last.values()];
       const nowMs = cluster.serverTimeMs();
       noteStuck(stuckSinceMs, groups, nowMs);

@@ -27,6 +27,21 @@ export const eventCases: readonly Case[] = [
     },
   },
   {
+    name: "a list of more objects than the caller keeps is 413",
+    async run({ cluster, namespace }) {
+      for (const name of ["one", "two"])
+        await cluster.create("events", namespace, {
+          metadata: { name },
+          involvedObject: { kind: "StatefulSet", namespace, name: "db-zone-a" },
+          source: { component: "sluice" },
+        });
+      const query = { namespace, source: "sluice" };
+      assert.equal((await cluster.list("events", { ...query, atMost: 2 })).items.length, 2);
+      const error = await rejection(cluster.list("events", { ...query, atMost: 1 }));
+      assert.deepEqual([error.code, error.reason], [413, "TooMany"]);
+    },
+  },
+  {
     name: "only Events are listed by the component that sent them: a list of another type by it is 400",
     async run({ cluster, namespace }) {
       const error = await rejection(cluster.list("leases", { namespace, source: "sluice" }));

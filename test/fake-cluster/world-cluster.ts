@@ -20,6 +20,7 @@ import {
   type Resource,
   type ServedKind,
   type Subresource,
+  tooManyToKeep,
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
@@ -88,12 +89,12 @@ class WorldCluster implements Cluster {
       const message = `a list of ${resource} not older than "${query.notOlderThan}" would accept any state, however old`;
       return Promise.reject(badRequest("list", resource, message));
     }
-    return this.#call(
-      "list",
-      resource,
-      options,
-      () => this.#world.store.list(resource, query) as ObjectList<ObjectTypes[R]>,
-    );
+    return this.#call("list", resource, options, () => {
+      const list = this.#world.store.list(resource, query) as ObjectList<ObjectTypes[R]>;
+      const { length } = list.items;
+      if (query.atMost !== undefined && length > query.atMost) throw tooManyToKeep(resource, length, query.atMost);
+      return list;
+    });
   }
 
   create<R extends Resource>(

@@ -201,6 +201,8 @@ export interface StatusContext {
   /** The guards of each function, by its name. */
   readonly guards: Readonly<Record<string, Guards>>;
   readonly answeredBy: AnsweringProcess;
+  /** Why the views are not complete yet; undefined once they are. Absent: they are. */
+  viewsTrouble?(): unknown;
   /** Absent: the process parks no reviews. */
   parked?(): readonly ParkedEviction[];
   /** Undefined before the first was read. Absent: the process presents none. */

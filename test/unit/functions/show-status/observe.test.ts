@@ -1,39 +1,10 @@
 /** What a process reads for the status: views in its memory, and ledgers while clients ask. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Status } from "../../../../functions/shared/contract/status.ts";
-import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { showStatus } from "../../../../functions/show-status/function.ts";
-import { createTestWorld, type TestWorldOptions } from "../../triggers/server/world.ts";
+import { createTestWorld } from "../../triggers/server/world.ts";
 import { guards } from "./given.ts";
-
-const answeredBy = { replica: "sluice-0", version: "1.2.3", mode: "act", namespaces: null } as const;
-
-/** A process that shows the status of the group app/ingester, three zones of three pods, and has no other function. */
-async function started(options: Partial<TestWorldOptions> = {}) {
-  const status = { definition: showStatus, guards, answeredBy };
-  const testWorld = createTestWorld({ definitions: [], status, ...options });
-  const standalone = testWorld.start();
-  await testWorld.goTo(1);
-  const read = async (atSeconds: number): Promise<Status | undefined> => {
-    await testWorld.goTo(atSeconds);
-    const reading = standalone.readStatus?.();
-    await testWorld.goTo(atSeconds + 3);
-    return reading;
-  };
-  const { calls } = testWorld;
-  const requests = () =>
-    calls
-      .splice(0)
-      .filter(({ verb }) => verb !== "watch")
-      .map(({ verb, resource }) => `${verb} ${resource}`);
-  requests();
-  return { ...testWorld, standalone, read, requests };
-}
-
-function failing(code: number, message: string): ClusterError {
-  return new ClusterError({ code, reason: "Test", message, verb: "list", resource: "leases" });
-}
+import { answeredBy, failing, started } from "./started.ts";
 
 test("a GET lists ledgers, and budgets after 30 s of silence; further GETs of two seconds send nothing, nor does a process without GETs", async () => {
   const { goTo, standalone, requests } = await started();
