@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimOf, mostReplicas, nowMs, pod, reservation, zone } from "../advance-zone-rollout/given.ts";
-import { ago, event, groupOf, ledger, statusOf, waitingFor } from "./given.ts";
+import { ago, event, groupOf, ledger, parked, statusOf, volume, waitingFor } from "./given.ts";
 
 const stateOf = (...given: Parameters<typeof statusOf>) => statusOf(...given).groups[0]?.state;
 const cellsOf = (...given: Parameters<typeof zone>) =>
@@ -127,4 +127,26 @@ test("a time beyond the range of dates, which any client may have written, is sh
   const verdict = { guard: "paused", zone: "a", sentence: "", since: Number.MAX_SAFE_INTEGER, at: nowMs };
   const [group] = statusOf({ ledger: ledger({ verdicts: { "advance-zone-rollout": verdict } }) }).groups;
   assert.equal(group?.functions[0]?.recorded.since, "+275760-09-13T00:00:00.000Z");
+});
+
+test("an Event whose time is 10 min off does not count as recent, and is shown with its time", () => {
+  for (const minutes of [10, -10]) {
+    const status = statusOf({}, { events: [event("EvictionRefused", "zone-budget: x", minutes)] });
+    assert.deepEqual([status.waiting, status.groups[0]?.state], [[], "idle"]);
+    assert.equal(status.events?.[0]?.at, ago(minutes));
+  }
+});
+
+test("the evictions that wait here have their place, node, guard and time, and volumes their zone, state and times", () => {
+  const status = statusOf({}, { parked: [parked(1), { ...parked(2), node: undefined }], volumes: [volume(2)] });
+  const rest = { namespace: "db", group: "group", guard: "zone-budget", sentence: "1 of 3 down", since: ago(4 / 60) };
+  assert.deepEqual(status.parked, [
+    { ...rest, pod: "a-1", place: 1, node: "node-1" },
+    { ...rest, pod: "a-2", place: 2, node: null },
+  ]);
+  const times = { suspendedAt: ago(60), removableAt: ago(-120) };
+  assert.deepEqual(status.volumes, [{ namespace: "db", name: "data-a-2", zone: "a", state: "Suspended", ...times }]);
+  const [gone] = statusOf({}, { volumes: [volume(undefined, { zone: "" })] }).volumes ?? [];
+  assert.deepEqual([gone?.zone, gone?.removableAt], [null, null]);
+  assert.equal(statusOf({}, { volumes: undefined }).volumes, null);
 });

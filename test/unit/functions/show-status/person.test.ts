@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dueMs } from "../../../../functions/shared/ledger/claim-kinds.ts";
+import type { SuspendedVolume } from "../../../../functions/shared/suspension/suspended-volumes.ts";
 import type { GroupSnapshot, SeenEvent } from "../../../../functions/show-status/snapshot.ts";
 import { claimOf, nowMs, pod, zone } from "../advance-zone-rollout/given.ts";
-import { ago, event, ledger, minute, statusOf, waitingFor } from "./given.ts";
+import { ago, certificate, event, ledger, minute, statusOf, volume, waitingFor } from "./given.ts";
 
 function entriesOf(group: Partial<GroupSnapshot>, events: readonly SeenEvent[] = []) {
   return statusOf(group, { events }).needsPerson;
@@ -120,4 +121,29 @@ test("a claim that is older than its kind may stand needs a person", () => {
   };
   assert.deepEqual(standing(allowedMs + 1), ["claim-overdue"]);
   assert.deepEqual(standing(allowedMs), []);
+});
+
+test("a suspended volume needs a person from 24 hours before its removal on, unless a user keeps it or the removal has begun", () => {
+  const of = (...volumes: readonly SuspendedVolume[]) => statusOf({}, { volumes }).needsPerson;
+  const [entry, ...others] = of(volume(23.9));
+  assert.deepEqual(others, []);
+  assert.deepEqual([entry?.reason, entry?.object, entry?.namespace], ["volume-removal-near", "data-a-2", "db"]);
+  assert.equal(entry?.since, ago(60));
+  assert.match(entry?.sentence ?? "", /^the data of data-a-2 goes for good from \S+Z on, unless a user keeps or recovers it$/);
+  assert.equal(entry?.todo, "kubectl annotate pvc -n db data-a-2 sluice.dev/hold=true");
+  assert.equal(of(volume(-1)).length, 1, "it is due, and waits for its turn");
+  for (const one of [volume(24), volume(undefined), volume(1, { state: "Removing" })]) assert.deepEqual(of(one), []);
+});
+
+test("a certificate needs a person in the last week, or in the last sixth of its time where that is shorter", () => {
+  const of = (...given: Parameters<typeof certificate>) => statusOf({}, { certificate: certificate(...given) }).needsPerson;
+  const [entry, ...others] = of(7);
+  assert.deepEqual(others, []);
+  assert.deepEqual([entry?.reason, entry?.object, entry?.namespace], ["certificate-ends", "sluice-tls", "db"]);
+  assert.equal(entry?.since, ago(0));
+  assert.match(entry?.sentence ?? "", /^the certificate in sluice-tls ends at \S+Z: after that no review is answered$/);
+  assert.deepEqual(of(7.01), []);
+  assert.equal(of(1, 6).length, 1);
+  assert.deepEqual(of(1.01, 6), []);
+  assert.deepEqual(statusOf().needsPerson, [], "a process without a TLS port presents none");
 });

@@ -6,7 +6,17 @@ import { escapeTexts } from "../../../../functions/shared/base/escape-control.ts
 import type { GroupStatus, Status } from "../../../../functions/shared/contract/status.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
 import { nowMs, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
-import { event, groupOf, ledger, minute, statusOf, waitingFor } from "../../functions/show-status/given.ts";
+import {
+  certificate,
+  event,
+  groupOf,
+  ledger,
+  minute,
+  parked,
+  statusOf,
+  volume,
+  waitingFor,
+} from "../../functions/show-status/given.ts";
 import { statusWith } from "./given.ts";
 
 const entities: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', "#39": "'", amp: "&" };
@@ -87,6 +97,13 @@ const states: Readonly<Record<string, Status>> = {
       ],
     },
   ),
+  "evictions that wait here": statusOf({}, { parked: [parked(1), { ...parked(2), node: undefined }] }),
+  "volumes kept": statusOf({}, { volumes: [volume(2), volume(undefined, { zone: "", name: "x" }), volume(-2)] }),
+  "a certificate that ends": statusOf({}, { certificate: certificate(3) }),
+  "names of 253 characters": statusOf(
+    { key: { namespace: "n".repeat(63), group: "g".repeat(253) }, zones: [zone("z".repeat(253), "no")] },
+    { events: [event("EvictionRefused", `zone-budget: ${"m".repeat(1_000)}`, 1, "z".repeat(253))] },
+  ),
   "many pods": statusOf({ zones: [zone("a", `${"n".repeat(60)}${"o".repeat(61)}`)] }),
   "2147483647 replicas": statusOf({ zones: [zone("a", "n", { replicas: 2_147_483_647 })] }),
 };
@@ -148,7 +165,11 @@ test("markup, quotes, and characters that control or turn the text stay text, wh
 
 test("3 x 1,000 pods and 500 groups at rest stay small", async () => {
   const large = ["a", "b", "c"].map((name) => zone(name, `${"n".repeat(600)}${"o".repeat(390)}${"x".repeat(10)}`));
-  const page = await renderPage(statusOf({ zones: large }));
+  const events = Array.from({ length: 200 }, (_, index) => {
+    const message = `zone-budget: ${index % 7} of 3 pods are down in db-zone-${index}, so db-zone-${index}-0 stays until one is back`;
+    return event(index % 2 === 0 ? "EvictionRefused" : "RolloutWaiting", message, index);
+  });
+  const page = await renderPage(statusOf({ zones: large }, { events }));
   const elements = (text: string) => text.match(/<[a-z]/g)?.length ?? 0;
   assert.ok(
     gzipSync(page).byteLength < 20_000 && elements(page) < 1_500,
@@ -158,9 +179,12 @@ test("3 x 1,000 pods and 500 groups at rest stay small", async () => {
   const many = Array.from({ length: 500 }, (_, index) =>
     groupOf({ key: { namespace: "db", group: `g-${index}` }, zones, ledger: ledger() }),
   );
-  const listed = gzipSync(await renderPage(statusOf({}, { groups: many }))).byteLength;
+  const listed = gzipSync(await renderPage(statusOf({}, { groups: many, events }))).byteLength;
   assert.ok(listed < 60_000, `${listed} bytes`);
   const small = ["a", "b", "c"].map((name) => zone(name, `${"n".repeat(10)}${"o".repeat(10)}`));
-  const usual = await renderPage(statusOf({ zones: small, ledger: waitingFor("zone-settling", 1) }));
-  assert.ok(gzipSync(usual).byteLength < 12_000 && elements(usual) < 800, `${elements(usual)} elements`);
+  const usual = await renderPage(statusOf({ zones: small, ledger: waitingFor("zone-settling", 1) }, { events }));
+  assert.ok(
+    gzipSync(usual).byteLength < 12_000 && elements(usual) < 800,
+    `${gzipSync(usual).byteLength} ${elements(usual)} elements`,
+  );
 });

@@ -56,6 +56,11 @@ describe("the shipped server with STATUS_LISTEN", () => {
       const { groups } = (await (await get("/ui/status")).json()) as Status;
       return groups[0]?.state === "idle" && groups[0].updated === 6 ? true : undefined;
     });
+    const events = await eventually("the Events of the rollout in the status", 15_000, async () => {
+      const status = (await (await get()).json()) as Status;
+      return status.events?.some(({ reason }) => reason === "RolloutCompleted") ? status.events : undefined;
+    });
+    assert.ok(events.some((event) => event.reason === "RolloutStarted" && event.namespace === namespace));
     const onPort = await fetch(`${server.url}/ui/status`);
     assert.equal(onPort.status, 421);
     assert.match(await onPort.text(), /kubectl port-forward/);
