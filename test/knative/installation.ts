@@ -28,6 +28,7 @@ import {
   register,
   renew,
   roll,
+  show,
   showKey,
   writeTime,
 } from "./walk.ts";
@@ -75,6 +76,7 @@ export const chosenFreely = {
   PORT: "0",
   TLS_PORT: "0",
   TLS_DNS_NAME: "localhost",
+  STATUS_LISTEN: "127.0.0.1:0",
   SWEEP_INTERVAL: "4s",
   WRITE_LAST_DOWNSCALE: "true",
   SKIP_LABEL_WAIT: "0",
@@ -86,6 +88,7 @@ const parts: readonly (readonly [functions: readonly string[], walk: (walk: Walk
   [["rotate-certificate"], (all) => register(all.scene, all, all, all.cast)],
   [["advance-zone-rollout"], ({ scene, cast }) => scene.waitForOldLedger(cast.rollout)],
   [["evaluate-eviction", "guard-downscale"], ({ scene, cast }) => decideReviews(scene, cast)],
+  [["show-status"], ({ scene, cast }) => show(scene, cast)],
   [[], ({ scene, ingesters }) => answer(scene, ingesters)],
   [
     ["rebalance-queues"],

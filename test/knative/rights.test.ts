@@ -61,9 +61,9 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   test("the functions of the overlay direct, each by its own account, use each right that they have and lack none", async (context) => {
     const [roller, keeper, spreader] = ["advance-zone-rollout", "keep-ledgers", "rebalance-queues"];
     const play: Installation["play"] = async (start) => {
-      const { PORT, TLS_PORT, TLS_DNS_NAME } = chosenFreely;
+      const { PORT, TLS_PORT, TLS_DNS_NAME, STATUS_LISTEN } = chosenFreely;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
-      const reviews = await start("sluice-admission", { PORT, TLS_PORT });
+      const reviews = await start("sluice-admission", { PORT, TLS_PORT, STATUS_LISTEN });
       // Events and ticks alone trigger them, as their sources do.
       const rollout = await start(roller, {});
       const ledgers = await start(keeper, {});

@@ -125,6 +125,15 @@ export async function decideReviews({ api, group, controlPlane }: Scene, { revie
   await waitForGroupReady(controlPlane, group);
 }
 
+/** A client asks for the status, which has all of its parts. */
+export async function show({ group }: Scene, { reviews }: Cast): Promise<void> {
+  await eventually("the whole status", 30_000, async () => {
+    const { leftOut, groups, events } = await reviews.status();
+    assert.deepEqual(leftOut, []);
+    return events !== null && groups.some(({ namespace }) => namespace === group.namespace) ? true : undefined;
+  });
+}
+
 /** Pods answer from now on, until the scene is over. */
 export async function answer(scene: Scene, ingesters: Ingesters): Promise<void> {
   const following = new AbortController();

@@ -1,6 +1,7 @@
 /** Sluice as it ships: the server in a process of its own, seen only through its ports and its log. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Status } from "../../functions/shared/contract/status.ts";
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
 
@@ -124,6 +125,15 @@ export class Server {
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const text = await (await fetch(`${this.url}/metrics`)).text();
     return sumOf(text, name, labels);
+  }
+
+  /** The status by its own port, which the server logs. */
+  async status(): Promise<Status> {
+    const port = await eventually("the port of the status", 10_000, async () => {
+      const line = this.log.find(({ statusPort }) => statusPort !== undefined);
+      return typeof line?.statusPort === "number" ? line.statusPort : undefined;
+    });
+    return (await (await fetch(`http://127.0.0.1:${port}/?format=json`)).json()) as Status;
   }
 
   /** SIGKILL: the server cannot finish anything. */

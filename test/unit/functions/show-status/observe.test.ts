@@ -81,3 +81,24 @@ test("a group whose StatefulSets are gone is not shown any more", async () => {
   for (const { metadata } of world.store.list("statefulsets").items) world.store.delete("statefulsets", metadata);
   assert.deepEqual((await read(20))?.groups, []);
 });
+
+test("a Lease of another client is no ledger, whatever its name is, and one with the label of ledgers that cannot be read needs a person", async () => {
+  const { read, world } = await started();
+  const create = (name: string, metadata: object = {}) =>
+    world.store.create("leases", "app", { metadata: { name, ...metadata }, spec: {} });
+  const labels = { "app.kubernetes.io/managed-by": "sluice" };
+  create("sluice-ingester");
+  create("sluice-x", { labels });
+  const first = await read(10);
+  assert.deepEqual(
+    first?.groups.map(({ group, state }) => [group, state]),
+    [["ingester", "idle"]],
+  );
+  assert.deepEqual(first?.needsPerson, []);
+  world.store.delete("leases", { namespace: "app", name: "sluice-ingester" });
+  create("sluice-ingester", { labels, annotations: { "sluice.dev/group": "ingester", "sluice.dev/reservations": "?" } });
+  assert.deepEqual(
+    (await read(20))?.needsPerson.map(({ reason, object }) => [reason, object]),
+    [["ledger-unreadable", "sluice-ingester"]],
+  );
+});

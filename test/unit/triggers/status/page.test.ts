@@ -175,6 +175,8 @@ test("3 x 1,000 pods and 500 groups at rest stay small", async () => {
     gzipSync(page).byteLength < 20_000 && elements(page) < 1_500,
     `${gzipSync(page).byteLength} ${elements(page)}`,
   );
+  const huge = statusOf({ zones: [zone("a", `${"n".repeat(9_000)}${"x".repeat(1_000)}`)] });
+  assert.ok(elements(await renderPage(huge)) < 1_500, "10,000 pods");
   const zones = ["a", "b", "c"].map((name) => zone(name, "nnn"));
   const many = Array.from({ length: 500 }, (_, index) =>
     groupOf({ key: { namespace: "db", group: `g-${index}` }, zones, ledger: ledger() }),
