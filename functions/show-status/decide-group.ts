@@ -2,19 +2,21 @@
 import { explainGuard, type Guards } from "../shared/base/guards.ts";
 import type { Cell, CellRun, GroupState, GroupStatus, WaitingEviction, ZoneStatus } from "../shared/contract/status.ts";
 import { countDown, readyPods, type Zone } from "../shared/groups/zones.ts";
-import { isStatefulSet, isWanted, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import type { GroupLedger, GroupSnapshot } from "./snapshot.ts";
+import { groupPathOf, isStatefulSet, isWanted, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
+import type { GroupLedger, GroupSnapshot, SeenParked } from "./snapshot.ts";
 import { formatTime } from "./times.ts";
 
 export function decideGroup(
   { key, zones, ledger }: GroupSnapshot,
   guards: Readonly<Record<string, Guards>>,
   evictions: readonly WaitingEviction[],
+  parked: readonly Pick<SeenParked, "key">[] = [],
 ): GroupStatus {
   const all = zones.map(decideZone);
   const total = (field: "wanted" | "updated" | "ready") => all.reduce((sum, zone) => sum + zone[field], 0);
   const own = new Set(zones.map(({ workload }) => workload.name));
-  const isAsked = evictions.some(({ namespace, zone }) => namespace === key.namespace && own.has(zone));
+  const isParked = parked.some((one) => groupPathOf(one.key) === groupPathOf(key));
+  const isAsked = isParked || evictions.some(({ namespace, zone }) => namespace === key.namespace && own.has(zone));
   const verdicts = ledger.kind === "read" ? Object.entries(ledger.verdicts) : [];
   return {
     namespace: key.namespace,

@@ -15,7 +15,7 @@ const mostEvents = 50;
 export function decide(snapshot: StatusSnapshot): Status {
   const { nowMs, groups, events, leftOut, unansweredSinceMs } = snapshot;
   const waiting = events && decideEvictions(events, nowMs);
-  const all = groups.map((group) => decideGroup(group, snapshot.guards, waiting ?? []));
+  const all = groups.map((group) => decideGroup(group, snapshot.guards, waiting ?? [], snapshot.parked));
   return {
     at: formatTime(nowMs),
     unansweredSince: formatTime(unansweredSinceMs),

@@ -17,6 +17,8 @@ test("a group is idle if every pod is ready at the wanted revision, and nothing 
   assert.equal(stateOf({ ledger: ledger({ claims: [claimOf("gone:0", "scale-down")] }) }), "done");
   assert.equal(stateOf({}, { events: [event("EvictionRefused", "zone-budget: x", 2)] }), "done");
   assert.equal(stateOf({}, { events: [event("EvictionWaits", "zone-budget: x", 2)] }), "done");
+  assert.equal(stateOf({}, { parked: [parked(1)] }), "done");
+  assert.equal(stateOf({}, { parked: [{ ...parked(1), key: { namespace: "db", group: "other" } }] }), "idle");
   assert.equal(stateOf({}, { events: [event("EvictionWaits", "zone-budget: x", 2.01)] }), "idle");
   assert.equal(stateOf({}, { events: [event("EvictionWaits", "zone-budget: x", 1, "b")] }), "idle");
 });

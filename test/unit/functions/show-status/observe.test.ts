@@ -96,7 +96,10 @@ test("a Lease of another client is no ledger, whatever its name is, and one with
   );
   assert.deepEqual(first?.needsPerson, []);
   world.store.delete("leases", { namespace: "app", name: "sluice-ingester" });
-  create("sluice-ingester", { labels, annotations: { "sluice.dev/group": "ingester", "sluice.dev/reservations": "?" } });
+  create("sluice-ingester", {
+    labels,
+    annotations: { "sluice.dev/group": "ingester", "sluice.dev/reservations": "?" },
+  });
   assert.deepEqual(
     (await read(20))?.needsPerson.map(({ reason, object }) => [reason, object]),
     [["ledger-unreadable", "sluice-ingester"]],

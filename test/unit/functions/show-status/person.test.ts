@@ -129,14 +129,18 @@ test("a suspended volume needs a person from 24 hours before its removal on, unl
   assert.deepEqual(others, []);
   assert.deepEqual([entry?.reason, entry?.object, entry?.namespace], ["volume-removal-near", "data-a-2", "db"]);
   assert.equal(entry?.since, ago(60));
-  assert.match(entry?.sentence ?? "", /^the data of data-a-2 goes for good from \S+Z on, unless a user keeps or recovers it$/);
+  assert.match(
+    entry?.sentence ?? "",
+    /^the data of data-a-2 goes for good from \S+Z on, unless a user keeps or recovers it$/,
+  );
   assert.equal(entry?.todo, "kubectl annotate pvc -n db data-a-2 sluice.dev/hold=true");
   assert.equal(of(volume(-1)).length, 1, "it is due, and waits for its turn");
   for (const one of [volume(24), volume(undefined), volume(1, { state: "Removing" })]) assert.deepEqual(of(one), []);
 });
 
 test("a certificate needs a person in the last week, or in the last sixth of its time where that is shorter", () => {
-  const of = (...given: Parameters<typeof certificate>) => statusOf({}, { certificate: certificate(...given) }).needsPerson;
+  const of = (...given: Parameters<typeof certificate>) =>
+    statusOf({}, { certificate: certificate(...given) }).needsPerson;
   const [entry, ...others] = of(7);
   assert.deepEqual(others, []);
   assert.deepEqual([entry?.reason, entry?.object, entry?.namespace], ["certificate-ends", "sluice-tls", "db"]);
