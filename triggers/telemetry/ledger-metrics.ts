@@ -143,12 +143,11 @@ function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }
 
-/** Nothing for a claim of an unknown kind, as above, and for a parked process, which may stand for ever. */
+/** Nothing for a claim of an unknown kind, as above. */
 function dueSeconds({ zones }: GroupStanding, claim: Claim): number[] {
   if (!claim.isKnown) return [];
   const zone = zones.map(({ workload }) => workload).find(({ name }) => name === claim.zone);
-  const atMs = dueMs(claim, zone !== undefined && isStatefulSet(zone) ? zone : undefined);
-  return Number.isFinite(atMs) ? [atMs / 1000] : [];
+  return [dueMs(claim, zone !== undefined && isStatefulSet(zone) ? zone : undefined) / 1000];
 }
 
 function waitingOf({ ledger }: GroupStanding) {

@@ -20,6 +20,9 @@ export const undoAfterMs = 60_000 + clockSkewMs;
 /** How long a claim may stand that ends as soon as pods have gone or are back, before an operator must look; in milliseconds. */
 const anHourMs = 3_600_000;
 
+/** A user parks a process for as long as it suits. An alert takes a claim without a time for one of an unknown kind. */
+const aHundredYearsMs = 100 * 365 * 24 * anHourMs;
+
 /** Rule R21: the state of a claim's objects, each by a GET after the ledger was read, and not from a view. */
 export interface ClaimedObjects {
   /** The StatefulSet of its zone; undefined where it is gone. */
@@ -123,8 +126,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     purpose: "the restart of a process",
     ends: "when each member runs another process, or is another pod, and is ready",
     mayStandMs: anHourMs,
-    // A user parks a process for as long as it suits.
-    chosenMs: (claim, zone) => (isParked(claim) ? Number.POSITIVE_INFINITY : returningMs(claim, zone)),
+    chosenMs: (claim, zone) => (isParked(claim) ? aHundredYearsMs : returningMs(claim, zone)),
     // While the restart changes a setting of the database, its function must undo that first.
     isSettled: (claim, where, nowMs) =>
       claim.hold !== true &&

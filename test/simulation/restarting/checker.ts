@@ -1,8 +1,8 @@
 /**
  * The invariants of restarts, by what the processes did and what was in the ledger.
  *
- * P1: no process stops because of us while one of another restart is down because of us, and none of a restart of many starts
- * before all of its members are down. P2: no process starts with other files than its claim says. P3: at rest allocation is as
+ * P1: no process stops because of us while one of another restart is down because of us, parked ones apart, and none of a restart
+ * of many starts before all of its members are down. P2: no process starts with other files than its claim says. P3: at rest allocation is as
  * the user had it, and neither a marker nor a claim is left. P4: a restart starts one process of a pod, and stops only the
  * process that its claim names. P5: no process of a pod stops that leaves, or that another claim names. P6: each restart ends.
  */
@@ -42,6 +42,8 @@ export class RestartsChecker implements Checker {
   #current: readonly RawClaim[] = [];
   /** Pods by name whose process is down because of us. */
   readonly #down = new Map<string, { readonly uid: string; readonly restartId: string }>();
+  /** Stems of claims whose process a user has parked: it may be down for as long as the user likes. */
+  readonly #parked = new Set<string>();
   /** How often a restart has started a process, by `STEM UID`. */
   readonly #started = new Map<string, number>();
 
@@ -63,6 +65,7 @@ export class RestartsChecker implements Checker {
     for (const claim of this.#current) {
       const stem = stemOf(claim);
       this.#claims.set(`${stem} ${claim.zone}`, claim);
+      if (claim.mode === "parked" && claim.phase === "parked") this.#parked.add(stem);
       for (const [pod, uid] of Object.entries(claim.uids ?? {})) {
         const key = `${stem} ${uid}`;
         if (!this.#named.has(key)) this.#named.set(key, claim.processes?.[pod] ?? "");
@@ -118,7 +121,13 @@ export class RestartsChecker implements Checker {
   #isDownBesides(restartId: string, name: string, down: { readonly uid: string; readonly restartId: string }): boolean {
     const { world, namespace, managerOf, database } = this.#options;
     const pod = world.store.find("pods", { namespace, name });
-    if (down.restartId === restartId || pod === undefined || pod.metadata.uid !== down.uid) return false;
+    if (
+      down.restartId === restartId ||
+      this.#parked.has(down.restartId) ||
+      pod === undefined ||
+      pod.metadata.uid !== down.uid
+    )
+      return false;
     const { isRunning, state } = managerOf(pod);
     return !isRunning || state !== "started" || !database.node(name).isMember;
   }

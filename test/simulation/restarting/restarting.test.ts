@@ -4,8 +4,20 @@ import { happens } from "../happens.ts";
 import { restarting, restartingAnywhere, restartingTogether } from "./scenarios.ts";
 
 test("restarts by the shipped function leave allocation as the user had it, and end, however late their calls are (P1 to P6)", () => {
-  const done = [/manager +group-[ab]-\d stops/, /manager +group-[ab]-\d has started/, /write cancel on/, /are broken/];
-  const verdicts = [/verdict restart-joining/, /verdict restart-calling/, /verdict manager-silent/];
+  const done = [
+    /manager +group-[ab]-\d stops/,
+    /manager +group-[ab]-\d has started/,
+    /write cancel on/,
+    /are broken/,
+    /write trigger \d/,
+    /write stop true/,
+  ];
+  const verdicts = [
+    /verdict restart-joining/,
+    /verdict restart-calling/,
+    /verdict manager-silent/,
+    /verdict restart-parked/,
+  ];
   return happens("restarting", restarting, 20, [...done, ...verdicts, /restarter-\d+ is killed/, /set allocation to/]);
 });
 

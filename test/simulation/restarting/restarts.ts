@@ -18,6 +18,7 @@ import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { RestartsChecker } from "./checker.ts";
 import { Files } from "./files.ts";
+import { ParkingUsers } from "./parking-users.ts";
 import { phaseKey } from "./raw-claims.ts";
 import { type ProcessJournal, SimulatedManager } from "./simulated-process.ts";
 import { TogetherUsers } from "./together-users.ts";
@@ -27,6 +28,8 @@ const managed = {
   "sluice.dev/restart-manager-secret": "token",
   "sluice.dev/restart-database": "opensearch",
   "sluice.dev/restart-database-url": "http://:9200",
+  // The stand-in knows nothing of shards, and without an answer nothing would be restarted in its turn, or parked.
+  "sluice.dev/restart-unchecked": "database-settled,started-copy,masters-whole,role-elsewhere",
 };
 /** What a user sets after a request of ours was sent, and before it arrives, is lost: in that time, in milliseconds. */
 const underWayMs = 30_000;
@@ -43,6 +46,7 @@ export class Restarts implements Actor {
   #wantedMs = Number.NEGATIVE_INFINITY;
   readonly #files = new Files();
   readonly #together: TogetherUsers;
+  readonly #parking: ParkingUsers;
 
   constructor(run: SeedRun) {
     this.#run = run;
@@ -59,6 +63,7 @@ export class Restarts implements Actor {
     const [sets, pods] = [() => this.#sets(), () => this.#pods()];
     const write = (pod: string, phase: string | null) => this.#write(pod, phase);
     this.#together = new TogetherUsers({ run, files: this.#files, sets, pods, managerOf, write });
+    this.#parking = new ParkingUsers({ run, pods });
     this.checkers = isPlanned ? [this.#checker] : [];
     const how = { watches: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const role: Role = { ...how, name: "restarter", count: 2, open: (connection) => this.#open(connection) };
@@ -120,6 +125,7 @@ export class Restarts implements Actor {
       const isTogether = id.startsWith("coordinated-");
       if (phase === "failed") this.#write(metadata.name, isTogether ? "schedule-coordinated" : "schedule");
     }
+    this.#parking.mend();
     if (this.#run.plan.restarts?.isTogether === true) this.#together.mend();
     this.#run.world.timeline.after(20_000, () => this.#mend());
   }
@@ -160,7 +166,8 @@ export class Restarts implements Actor {
       allocate,
     ];
     const isTogether = plan.restarts?.isTogether === true;
-    draw.pick(isTogether ? [...this.#together.deedsTo(pod), allocate] : alone)();
+    const deeds = isTogether ? [...this.#together.deedsTo(pod), allocate] : alone;
+    draw.pick([...deeds, ...this.#parking.deedsTo(pod, isTogether)])();
   }
 
   #write(name: string, phase: string | null): void {

@@ -121,6 +121,8 @@ test("a claim that is older than its kind may stand needs a person", () => {
   };
   assert.deepEqual(standing(allowedMs + 1), ["claim-overdue"]);
   assert.deepEqual(standing(allowedMs), []);
+  const parked = claimOf("a:0", "process", { mode: "parked", phase: "parked", stampMs: nowMs - 10 * allowedMs });
+  assert.deepEqual(reasonsOf({ zones, ledger: ledger({ claims: [parked] }) }), [], "a user has parked it");
 });
 
 test("a suspended volume needs a person from 24 hours before its removal on, unless a user keeps it or the removal has begun", () => {

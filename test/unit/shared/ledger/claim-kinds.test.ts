@@ -225,6 +225,14 @@ test("the message names members without ordinals by the claim's names", () => {
   assert.match(describeClaim(claim("scale-down", { members, uids: {} })), /^a: 1073741831 claimed for a scale-down /);
 });
 
+test("the message about a parked process says what ends that", () => {
+  const described = describeClaim(claim("process", { mode: "parked", phase: "parked" }));
+  assert.match(
+    described,
+    /claimed for a process that is parked until sluice\.dev\/stop is taken off its pod \(parked\)/,
+  );
+});
+
 test("the message about many ranges names as many as fit into 100 bytes", () => {
   const members = Array.from({ length: 500 }, (_, index) => ({ first: 2 * index, last: 2 * index }));
   const [, described = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
@@ -245,6 +253,8 @@ test("a claim is overdue an hour after it was made, or later by the times that u
   const scaling = { delay } as StatefulSet["scaling"];
   assert.equal(minutesOf("scale-down", { scaling }), 60 + 12 * 60);
   assert.equal(minutesOf("process", chosen), 65);
+  assert.equal(minutesOf("process", chosen, { mode: "parked", phase: "starting" }), 65, "it is parked no longer");
+  assert.equal(minutesOf("process", {}, { mode: "parked", phase: "parked" }), 60 * (1 + 100 * 365 * 24));
   assert.equal(minutesOf("node", chosen), 85);
   assert.equal(minutesOf("volume", chosen), 60);
   assert.equal(dueMs(claim("node", { stampMs: nowMs }), undefined), nowMs + 3_600_000, "its zone is not known");

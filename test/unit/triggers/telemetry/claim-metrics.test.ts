@@ -74,6 +74,21 @@ test("the time at which the first claim of a kind is overdue is reported, by the
   assert.deepEqual(await dueWith(600_000), [`scale-down another-function: ${hour}`]);
 });
 
+test("a parked process has a time far away, because an alert takes a claim without one for one that has stood too long", async () => {
+  const parked = claimOf("a:1", "process", { mode: "parked", phase: "parked", stampMs: nowMs - 7_200_000 });
+  const [series = ""] = await seriesOf("sluice_group_claim_due_timestamp_seconds", [parked]);
+  const [, due] = /^process another-function: (\d+)$/.exec(series) ?? [];
+  assert.ok(Number(due) > nowMs / 1000 + 50 * 365 * 86_400, series);
+  const starting = claimOf("a:1", "process", {
+    id: "x",
+    mode: "parked",
+    phase: "starting",
+    stampMs: nowMs - 7_200_000,
+  });
+  const both = await seriesOf("sluice_group_claim_due_timestamp_seconds", [parked, starting]);
+  assert.deepEqual(both, [`process another-function: ${nowMs / 1000 - 3_600}`]);
+});
+
 test("one ledger causes at most twenty series with labels of limited length, whatever a client writes into it", async () => {
   const many = Array.from({ length: 30 }, (_, index) => claimOf(`a:${index}`, "scale-down", { by: `f${index}` }));
   assert.equal((await seriesOf("sluice_group_claims", many)).length, 20);
