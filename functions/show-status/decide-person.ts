@@ -4,7 +4,7 @@ import { explainGuard, fillTodo, type Guard, type Guards } from "../shared/base/
 import type { PersonEntry } from "../shared/contract/status.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim, dueMs, guardOfClaim, kinds } from "../shared/ledger/claim-kinds.ts";
+import { describeClaim, dueMs, endsOf, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { RecordedVerdict } from "../shared/ledger/reservation.ts";
 import { doneGuards } from "../shared/reconcile/guards.ts";
 import { isStatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -107,7 +107,7 @@ function overdueClaims({ key: { namespace }, zones, ledger }: GroupSnapshot, now
     if (!claim.isKnown || !isOverdue(claim)) return [];
     const since = formatTime(claim.sinceMs ?? claim.stampMs);
     const [guard, sentence] = [guardOfClaim(claim), describeClaim(claim)];
-    const todo = `see why it has not ended: ${kinds[claim.kind].ends}`;
+    const todo = `see why it has not ended: ${endsOf(claim)}`;
     return [{ reason: "claim-overdue", namespace, object: claim.zone, since, guard, sentence, todo }];
   });
 }

@@ -1,6 +1,6 @@
 /** How `kubectl sluice why` shows a group's claims. */
 import { type Claim, describeMembers } from "../../functions/shared/ledger/claim.ts";
-import { guardOfClaim, kinds } from "../../functions/shared/ledger/claim-kinds.ts";
+import { endsOf, guardOfClaim } from "../../functions/shared/ledger/claim-kinds.ts";
 
 /** Of a kind that this version does not know, only the first five fields are set. */
 export interface ClaimInspection {
@@ -44,6 +44,6 @@ export function inspectClaim(claim: Claim): ClaimInspection {
     at: new Date(stampMs).toISOString(),
     since: new Date(sinceMs).toISOString(),
     anchor: anchor === undefined || path === undefined ? null : { object: path, annotation: anchor.annotation },
-    ends: kinds[claim.kind].ends,
+    ends: endsOf(claim),
   };
 }

@@ -252,6 +252,12 @@ function purposeOf(claim: KnownClaim): string {
   return kinds[claim.kind].purpose;
 }
 
+/** How a claim ends by itself, for an operator. */
+export function endsOf(claim: KnownClaim): string {
+  const { ends } = kinds[claim.kind];
+  return isParked(claim) ? `when ${parking.key} is taken off its pod, and then ${ends}` : ends;
+}
+
 /** The owner, the purpose and the age of a claim: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */
 export function describeClaim(claim: Claim): string {
   const { zone, kind, by } = claim;

@@ -6,6 +6,7 @@ import {
   type ClaimedObjects,
   describeClaim,
   dueMs,
+  endsOf,
   guardOfClaim,
   kinds,
   undoAfterMs,
@@ -226,7 +227,10 @@ test("the message names members without ordinals by the claim's names", () => {
 });
 
 test("the message about a parked process says what ends that", () => {
-  const described = describeClaim(claim("process", { mode: "parked", phase: "parked" }));
+  const parked = claim("process", { mode: "parked", phase: "parked" });
+  assert.match(endsOf(parked), /^when sluice\.dev\/stop is taken off its pod, and then when each member runs another/);
+  assert.equal(endsOf(claim("process", { mode: "parked", phase: "starting" })), kinds.process.ends);
+  const described = describeClaim(parked);
   assert.match(
     described,
     /claimed for a process that is parked until sluice\.dev\/stop is taken off its pod \(parked\)/,
