@@ -124,3 +124,39 @@ test("restart-config-unreadable: a main file that cannot be parsed restarts noth
     assert.deepEqual([stage.guard, stage.starts], ["restart-config-unreadable", [1, 1, 1]]);
   }
 });
+
+/** A stage whose pod `group-a-1` is parked. */
+async function withParked(): Promise<DriftStage> {
+  const stage = await DriftStage.of();
+  await steps(stage, 2);
+  parkMiddle(stage, "true");
+  await stage.until("the rest", () => stage.claims[0]?.phase === "parked");
+  return stage;
+}
+
+function parkMiddle(stage: DriftStage, value: string | null): void {
+  stage.world.annotate({ namespace, name: "group-a-1" }, { "sluice.dev/stop": value }, "pods");
+}
+
+test("beside a parked process other files restart the others within the budget, and it starts with the new files itself", async () => {
+  const stage = await withParked();
+  stage.expect("a: 2");
+  await steps(stage, 20);
+  assert.deepEqual([stage.guard, stage.starts], ["budget", [1, 1, 1]], "one may be down, and it is parked");
+  parkMiddle(stage, null);
+  await steps(stage, 50);
+  assert.deepEqual([stage.starts, stage.claims], [[2, 2, 2], []]);
+  for (const name of names) assert.equal(stage.manager(name).running, sumOfSecret({ data: dataOf("a: 2") }), name);
+});
+
+test("settings that all nodes must have in common wait for a parked process, and then all restart together", async () => {
+  const stage = await withParked();
+  stage.expect("cluster.name: other");
+  await steps(stage, 25);
+  assert.deepEqual([stage.guard, stage.starts], ["restart-beside-others", [1, 1, 1]]);
+  parkMiddle(stage, null);
+  await steps(stage, 60);
+  assert.deepEqual([stage.starts, stage.claims], [[2, 3, 2], []]);
+  const sum = sumOfSecret({ data: dataOf("cluster.name: other") });
+  for (const name of names) assert.equal(stage.manager(name).running, sum, name);
+});
