@@ -174,6 +174,17 @@ test("the annotation taken off before the stop, or while it stops, leaves a proc
   }
 });
 
+test("the annotation taken off while allocation is restricted stops nothing, and allocation is free again", async () => {
+  const stage = ofDatabase();
+  await begun(stage);
+  await stage.until("the marker", () => stage.allocation[1] !== undefined);
+  park(stage, pod, null);
+  await ended(stage);
+  const { starts, state, calls } = stage.manager(pod);
+  assert.deepEqual([starts, state, stage.allocation], [1, "started", [undefined, undefined]]);
+  assert.ok(!calls.some((one) => one.startsWith("stop")), `${calls}`);
+});
+
 test("a process that ignores TERM is killed and started though the annotation is taken off while it stops", async () => {
   const stage = await begun();
   const manager = stage.manager(pod);
