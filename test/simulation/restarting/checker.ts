@@ -1,10 +1,11 @@
 /**
  * The invariants of restarts, by what the processes did and what was in the ledger.
  *
- * P1: no process stops because of us while one of another restart is down because of us, parked ones apart, and none of a restart
- * of many starts before all of its members are down. P2: no process starts with other files than its claim says. P3: at rest allocation is as
- * the user had it, and neither a marker nor a claim is left. P4: a restart starts one process of a pod, and stops only the
- * process that its claim names. P5: no process of a pod stops that leaves, or that another claim names. P6: each restart ends.
+ * P1: no process stops because of us while one of another restart is down because of us, parked ones apart, and none of a
+ * restart of many starts before all of its members are down. P2: no process starts with other files than its claim says. P3: at
+ * rest allocation is as the user had it, and neither a marker nor a claim is left. P4: a restart starts one process of a pod,
+ * and stops only the process that its claim names. P5: no process of a pod stops that leaves, or that another claim names. P6:
+ * each restart ends.
  */
 import type { ProcessCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
 import type { StoredPod } from "../../fake-cluster/objects.ts";
