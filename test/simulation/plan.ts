@@ -257,6 +257,8 @@ export interface PlannedRestarts {
   readonly late: number;
   /** True: they restart many processes together; absent: one after the other. */
   readonly isTogether?: true;
+  /** True: they also park processes, and write triggers; absent: neither. */
+  readonly isParking?: true;
 }
 
 export interface PlannedOperator {

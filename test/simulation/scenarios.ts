@@ -4,7 +4,7 @@ import { asked, asking, claiming, fencing, fencingShipped } from "./claims/scena
 import type { Draw } from "./draw.ts";
 import { standing } from "./other-operator/scenarios.ts";
 import type { Plan } from "./plan.ts";
-import { restarting, restartingAnywhere, restartingTogether } from "./restarting/scenarios.ts";
+import { restarting, restartingAnywhere, restartingTogether, withParking } from "./restarting/scenarios.ts";
 import { never, plain } from "./rules.ts";
 import { scalingAnywhere } from "./scaling/anywhere.ts";
 import { scaling } from "./scaling/scenarios.ts";
@@ -128,11 +128,11 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   /** rollout-operator, which comes and goes beside rollouts, drains and downscales, for which Sluice stands by. */
   "other-operator": (plan, draw) => standing(plan, draw),
   /** Processes that restart in their pods, as users ask for it. */
-  restarting: (plan) => restarting(plan),
+  restarting: (plan) => withParking(restarting(plan)),
   /** The same, killed after any write, beside rollouts, drains and downscales. */
-  "restarting-anywhere": (plan) => restartingAnywhere(plan),
+  "restarting-anywhere": (plan) => withParking(restartingAnywhere(plan)),
   /** Processes of many pods that restart together, while pods and StatefulSets come and go. */
-  "restarting-together": (plan) => restartingTogether(plan),
+  "restarting-together": (plan) => withParking(restartingTogether(plan)),
   /** Claims of every kind beside whatever else a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** Sizes that another object sets beside whatever else a seed has drawn. */

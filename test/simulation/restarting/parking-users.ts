@@ -23,7 +23,8 @@ export class ParkingUsers {
   deedsTo(pod: StoredPod, isTogether: boolean): readonly (() => void)[] {
     const { draw } = this.#options.run;
     const park = () => this.#park(pod);
-    return [park, park, () => this.#trigger(setNameOf(pod.metadata.name), isTogether && draw.chance(0.5))];
+    const trigger = () => this.#trigger(setNameOf(pod.metadata.name), isTogether && draw.chance(0.5));
+    return [park, park, trigger];
   }
 
   /** Some think better of it at once, and some write it again while the process starts. */

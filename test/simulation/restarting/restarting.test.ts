@@ -1,7 +1,7 @@
 /** Restarts of processes in the simulation break no promise, and everything does happen. */
 import { test } from "node:test";
 import { happens } from "../happens.ts";
-import { restarting, restartingAnywhere, restartingTogether } from "./scenarios.ts";
+import { restarting, restartingAnywhere, restartingTogether, withParking } from "./scenarios.ts";
 
 test("restarts by the shipped function leave allocation as the user had it, and end, however late their calls are (P1 to P6)", () => {
   const done = [
@@ -18,12 +18,21 @@ test("restarts by the shipped function leave allocation as the user had it, and 
     /verdict manager-silent/,
     /verdict restart-parked/,
   ];
-  return happens("restarting", restarting, 20, [...done, ...verdicts, /restarter-\d+ is killed/, /set allocation to/]);
+  return happens("restarting", (plan) => withParking(restarting(plan)), 20, [
+    ...done,
+    ...verdicts,
+    /restarter-\d+ is killed/,
+    /set allocation to/,
+  ]);
 });
 
 test("restarts that are killed after any write, beside rollouts, drains and scale-downs, end as well (P1 to P6)", () => {
   const beside = [/verdict zone-restarting-process/, /evict .*: zone-restarting-process/, /user +scales group-[ab]/];
-  return happens("restarting-anywhere", restartingAnywhere, 15, [...beside, /restarter-\d+ is killed/]);
+  return happens("restarting-anywhere", (plan) => withParking(restartingAnywhere(plan)), 15, [
+    ...beside,
+    /restarter-\d+ is killed/,
+    /write stop true/,
+  ]);
 });
 
 test("none of the processes that restart together starts before all are down, whatever becomes of their pods (P1 to P6)", () => {
@@ -33,5 +42,9 @@ test("none of the processes that restart together starts before all are down, wh
     /the server of group-[abc]-\d is silent/,
     /deletes StatefulSet group-[abc]/,
   ];
-  return happens("restarting-together", restartingTogether, 15, [...ends, ...troubles, /restarter-\d+ is killed/]);
+  return happens("restarting-together", (plan) => withParking(restartingTogether(plan)), 15, [
+    ...ends,
+    ...troubles,
+    /restarter-\d+ is killed/,
+  ]);
 });

@@ -28,9 +28,9 @@ const managed = {
   "sluice.dev/restart-manager-secret": "token",
   "sluice.dev/restart-database": "opensearch",
   "sluice.dev/restart-database-url": "http://:9200",
-  // The stand-in knows nothing of shards, and without an answer nothing would be restarted in its turn, or parked.
-  "sluice.dev/restart-unchecked": "database-settled,started-copy,masters-whole,role-elsewhere",
 };
+/** The stand-in knows nothing of shards, and without its answer nothing is restarted in its turn, or parked. */
+const unchecked = { "sluice.dev/restart-unchecked": "database-settled,started-copy,masters-whole,role-elsewhere" };
 /** What a user sets after a request of ours was sent, and before it arrives, is lost: in that time, in milliseconds. */
 const underWayMs = 30_000;
 
@@ -84,10 +84,11 @@ export class Restarts implements Actor {
   }
 
   #manage(): void {
-    const { world, namespace } = this.#run;
+    const { world, namespace, plan } = this.#run;
+    const annotations = plan.restarts?.isParking ? { ...managed, ...unchecked } : managed;
     for (const { metadata } of this.#sets()) {
       if (metadata.annotations?.["sluice.dev/restart-manager"] === undefined)
-        world.annotate({ namespace, name: metadata.name }, managed);
+        world.annotate({ namespace, name: metadata.name }, annotations);
     }
   }
 
@@ -167,7 +168,8 @@ export class Restarts implements Actor {
     ];
     const isTogether = plan.restarts?.isTogether === true;
     const deeds = isTogether ? [...this.#together.deedsTo(pod), allocate] : alone;
-    draw.pick([...deeds, ...this.#parking.deedsTo(pod, isTogether)])();
+    const parking = plan.restarts?.isParking === true ? this.#parking.deedsTo(pod, isTogether) : [];
+    draw.pick([...deeds, ...parking])();
   }
 
   #write(name: string, phase: string | null): void {

@@ -17,6 +17,11 @@ export function restarting(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
+/** The same plan, whose users also park processes and write triggers. */
+export function withParking(plan: Plan): Plan {
+  return plan.restarts === undefined ? plan : { ...plan, restarts: { ...plan.restarts, isParking: true } };
+}
+
 /** The same where each write may be the last one of its process, beside rollouts, drains and scale-downs. */
 export function restartingAnywhere(plan: Plan): Plan {
   return restarting(plan, {
