@@ -14,7 +14,7 @@ import { callManager, type StatusAnswer } from "./calls.ts";
 import type { Candidate } from "./candidate.ts";
 import { showTogether } from "./coordinated/show.ts";
 import { releaseAllocation } from "./database/allocation.ts";
-import { type RestartSnapshot, type RestartTarget, shownPhases } from "./decide.ts";
+import { nextStepMs, type RestartSnapshot, type RestartTarget, shownPhases } from "./decide.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
 import { noteRefused, writeCopy } from "./files.ts";
 import { fanOut, markPods } from "./mark.ts";
@@ -77,7 +77,14 @@ export function actOn(target: RestartTarget): Act {
     if (isAsked) await show(context, pod, { phase: shownPhase(claim), id: claim.id });
     else await callUnder(context, statefulSet, pod, claim, notAfterMs);
   };
-  return { ...common, name: "restart", claims: [claim], carryOut, refused: () => {}, requeueAfterDoneMs: 1_000 };
+  return {
+    ...common,
+    name: "restart",
+    claims: [claim],
+    carryOut,
+    refused: () => {},
+    requeueAfterDoneMs: isAsked ? nextStepMs : 1_000,
+  };
 }
 
 /** The next reconcile brings the files, and nothing is stopped before. */

@@ -20,6 +20,7 @@ import { byName, byTurn } from "./decide-order.ts";
 import { blockedByFailure, isParkingWanted, isToPark } from "./decide-parked.ts";
 import { blockedByManager, blockedByPod } from "./decide-pod.ts";
 import { isDown, isMasterEligible, type RuleGroup, refuseByRules } from "./decide-rules.ts";
+import { phases } from "./decide-step.ts";
 import type { TriggerDecision } from "./trigger/decide-trigger.ts";
 
 export interface RestartSnapshot extends RuleGroup {
@@ -30,6 +31,8 @@ export interface RestartSnapshot extends RuleGroup {
   readonly underWay: Blocked | undefined;
   /** Why a process that is parked no longer has not started; absent where there is none. */
   readonly unparking?: Blocked | undefined;
+  /** When the last restart of the group has ended; absent: none has, as far as the ledger shows. */
+  readonly lastRestartMs?: number | undefined;
   /** For how long the same pods have waited to restart together, in milliseconds; absent: 0. */
   readonly gatheredMs?: number;
   /** Members of the database that are no pods of the group; absent where no restart together is wanted, or it gives no answer. */
@@ -67,8 +70,13 @@ type PodTarget = Extract<RestartTarget, { kind: "begin" | "copy" }>;
 
 /** How soon to read a restart again that is under way, in milliseconds: no event reports what a process manager sees. */
 export const restartRequeueMs = 1_000;
-/** The same for one that waits to begin. */
+/** The same for one whose last step was over when its answer came, so that the next one waits for nothing. */
+export const nextStepMs = 100;
+const passing: ReadonlySet<string> = new Set([phases.restricting, phases.flushing]);
+/** How soon to read a restart again that waits to begin, in milliseconds. */
 const waitingRequeueMs = 5_000;
+/** For so long after another restart it is read as often as one under way: a database settles within a second as a rule. */
+const settlingMs = 30_000;
 /** How soon to read again whether files were mended, in milliseconds: no event reports a Secret. */
 const filesRequeueMs = 10_000;
 
@@ -84,7 +92,8 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const open = claims.find(isOpenRestart);
   if (open !== undefined) {
     const { guard, message } = underWay ?? blockedBy(open);
-    return wait(guard, message, { zone: open.zone, requeueAfterMs: restartRequeueMs });
+    const isPassing = underWay === undefined && open.isKnown && passing.has(open.phase);
+    return wait(guard, message, { zone: open.zone, requeueAfterMs: isPassing ? nextStepMs : restartRequeueMs });
   }
   const left = candidates.filter(({ pod }) => isLeftOver(pod));
   const cleared = left.map(({ zone, pod }): RestartTarget => ({ kind: "clear", statefulSet: zone.workload, pod }));
@@ -125,8 +134,11 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   if (first === undefined) return take([], "no restart is wanted", { requeueAfterMs: nextReadMs(snapshot) });
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;
-  return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: waitingRequeueMs });
+  return wait(blocked.guard, blocked.message, { zone, requeueAfterMs: nextTryMs(snapshot) });
 }
+
+const nextTryMs = ({ nowMs, lastRestartMs = 0 }: RestartSnapshot): number =>
+  nowMs - lastRestartMs < settlingMs ? restartRequeueMs : waitingRequeueMs;
 
 /** The first pod that may begin; else the first one that may not. */
 function firstToBegin(

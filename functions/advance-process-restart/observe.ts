@@ -63,7 +63,7 @@ const readAtOnce = 8;
 /** Reads the pods anew, after the ledger (rule R21), and asks those that are to restart. Throws ClusterError. */
 export async function observe(observed: GroupObservation, context: Context): Promise<RestartSnapshot> {
   const { key, nowMs, departed, strayClaims, view, ledger } = observed;
-  const { claims } = ledger;
+  const { claims, lastRestartMs } = ledger;
   const zones = ofStatefulSets(observed.zones);
   const questions = openQuestions(context, observed);
   const rest = { claims, departed, strayClaims, surroundings: view, questions, database: { kind: "none" } as const };
@@ -94,7 +94,8 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const elsewhere = members.length === 0 ? {} : await readElsewhere(databaseOf(context, zones), zones);
   const triggers = await observeTriggers(context, observed);
   const unparking = waitToStart(memory, claims);
-  return { ...known, underWay: undefined, unparking, candidates, leftOver, gatheredMs, triggers, ...elsewhere };
+  const later = { underWay: undefined, unparking, lastRestartMs, triggers };
+  return { ...known, ...later, candidates, leftOver, gatheredMs, ...elsewhere };
 }
 
 /** A database without an answer keeps no restart of all from beginning: that may be why it is restarted. Throws ClusterError. */

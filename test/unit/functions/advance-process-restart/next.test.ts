@@ -73,6 +73,23 @@ suite("when it reads again", () => {
     assert.equal(verdictOf(failed).requeueAfterMs, 10_000);
   });
 
+  test("a restart whose last step was over with its answer takes the next one at once, and waits a second where it cannot", () => {
+    const inPhase = (phase: string) => ({ ...claimOf("a:0", "process"), phase });
+    const underWay = { guard: "manager-silent", message: "no answer" };
+    for (const phase of ["restricting", "flushing"]) {
+      assert.equal(verdictOf([], { claims: [inPhase(phase)] }).requeueAfterMs, 100, phase);
+      assert.equal(verdictOf([], { claims: [inPhase(phase)], underWay }).requeueAfterMs, 1_000, phase);
+    }
+    for (const phase of ["stopping", "starting"])
+      assert.equal(verdictOf([], { claims: [inPhase(phase)] }).requeueAfterMs, 1_000, phase);
+  });
+
+  test("a restart that waits is read again each second for 30 s after another one has ended", () => {
+    const again = (endedAgoMs: number) =>
+      verdictOf([marked(a, 0, "schedule", away)], { lastRestartMs: nowMs - endedAgoMs }).requeueAfterMs;
+    assert.deepEqual([again(0), again(29_999), again(30_000)], [1_000, 1_000, 5_000]);
+  });
+
   test("without files and without a marker in the database nothing is read again", () => {
     assert.equal(verdictOf([]).requeueAfterMs, undefined);
     assert.equal(verdictOf([marked(a, 0, "failed")]).requeueAfterMs, undefined);
