@@ -52,6 +52,7 @@ const commonGround = [
   "test/fake-cluster/",
   "test/controlplane/",
   "test/fencing/",
+  "test/opensearch/",
   "test/process-manager/",
 ];
 

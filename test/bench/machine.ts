@@ -30,7 +30,7 @@ export function loadBefore(): number {
 }
 
 export async function describeMachine(
-  controlPlane: ControlPlane,
+  controlPlane: Pick<ControlPlane, "assets">,
   load: number,
   against: string | undefined,
 ): Promise<Machine> {

@@ -1,5 +1,5 @@
 /**
- * `npm run bench`. Exit codes: 0 if every trial ended, 1 if one did not or a fence took too long, 2 for wrong flags, 130 for
+ * `npm run bench`. Exit codes: 0 if every trial ended, 1 if one did not or took too long, 2 for wrong flags, 130 for
  * Ctrl-C.
  */
 import { report, runBenchmark } from "./benchmark.ts";
@@ -9,6 +9,7 @@ import { evictionBenchmark } from "./eviction/eviction.ts";
 import { faultBenchmark } from "./faults/faults.ts";
 import { runFenceBench } from "./fence/fence.ts";
 import { help, readOptions } from "./options.ts";
+import { runRestartBench } from "./restart/restart.ts";
 import { rolloutBenchmark } from "./rollout.ts";
 import { scalingBenchmark } from "./scaling/scaling.ts";
 
@@ -33,6 +34,7 @@ async function main(): Promise<number> {
   const { options } = reading;
   try {
     if (reading.kind === "fence") return await runFenceBench(reading.options, interrupted.signal);
+    if (reading.kind === "restart") return await runRestartBench(options, interrupted.signal);
     if (reading.kind === "cold-start") return await runColdStart(options, interrupted.signal);
     if (reading.kind === "rollout") return await runBenchmark(rolloutBenchmark(options), options, interrupted.signal);
     if (reading.kind === "drain") return await runBenchmark(drainBenchmark(options), options, interrupted.signal);

@@ -69,6 +69,7 @@ export type Reading =
   | { readonly kind: "drain"; readonly options: SharedOptions }
   | { readonly kind: "fence"; readonly options: FenceOptions }
   | { readonly kind: "cold-start"; readonly options: SharedOptions }
+  | { readonly kind: "restart"; readonly options: SharedOptions }
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
 
@@ -88,6 +89,8 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                                       --repeat, --seed, --json and --node-flags
   npm run bench -- fence [FLAGS]      fences nodes of three, in real time and with all defaults: 5 minutes for each of
                                       --repeat; it needs root and namespaces, and knows the same flags and --only
+  npm run bench -- restart [FLAGS]    restarts the processes of three OpenSearch nodes in place, and by deleting their
+                                      pods; it needs a JDK and Maven, and knows the flags of cold-start
 
   --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
                       (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction, faults and scaling
@@ -124,7 +127,7 @@ Of eviction alone:
   --reviews N         how many reviews memory sends (default: 100000)
 
 The control plane is started for this run and ended with it. Exit code 0: every trial ended; 1: one did not, or a fence
-took longer than it may; 2: wrong flags.`;
+or a restart took longer than it may; 2: wrong flags.`;
 
 const flags = {
   sizes: { type: "string" },
@@ -147,7 +150,7 @@ const flags = {
 const evictionFlags = ["in-flight", "seconds", "reviews"] as const;
 /** Of benchmarks that start a control plane, and have groups and contenders on it. */
 const contenderFlags = ["sizes", "contenders", "fairness", "profile"] as const;
-const benchmarks = ["rollout", "eviction", "drain", "faults", "scaling", "cold-start", "fence"] as const;
+const benchmarks = ["rollout", "eviction", "drain", "faults", "scaling", "cold-start", "fence", "restart"] as const;
 
 const defaultSizes: Readonly<Record<string, string>> = {
   eviction: "3x20",
@@ -171,9 +174,7 @@ export function readOptions(argv: readonly string[]): Reading {
   const mistakes: string[] = [];
   const name = positionals.join(" ");
   if (!benchmarks.some((known) => known === name)) {
-    mistakes.push(
-      `${JSON.stringify(name)} is no benchmark; write rollout, eviction, drain, faults, scaling, cold-start or fence`,
-    );
+    mistakes.push(`${JSON.stringify(name)} is no benchmark; write one of ${benchmarks.join(", ")}`);
   }
   mistakes.push(...foreignFlags(name, values));
   const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
@@ -201,13 +202,14 @@ export function readOptions(argv: readonly string[]): Reading {
   };
   if (mistakes.length > 0) return { kind: "wrong", mistakes };
   if (name === "eviction") return { kind: name, options: { ...shared, ...own } };
-  return { kind: name === "cold-start" || name === "drain" ? name : "rollout", options: shared };
+  const isShared = name === "cold-start" || name === "drain" || name === "restart";
+  return { kind: isShared ? name : "rollout", options: shared };
 }
 
 /** The flags that belong to another benchmark. */
 function foreignFlags(name: string, values: Values): string[] {
   const mistakes: string[] = [];
-  if (name === "rollout" || name === "drain" || name === "cold-start") {
+  if (["rollout", "drain", "cold-start", "restart"].includes(name)) {
     if (values.only !== undefined)
       mistakes.push("--only is a flag of eviction, faults, scaling and fence; leave it out");
   }
@@ -221,12 +223,12 @@ function foreignFlags(name: string, values: Values): string[] {
   if (name === "cold-start" && values.fairness) {
     mistakes.push("--fairness is no flag of cold-start, which has no API server; leave it out");
   }
-  if ((name === "cold-start" || name === "fence") && values.against !== undefined) {
+  if (["cold-start", "fence", "restart"].includes(name) && values.against !== undefined) {
     mistakes.push("--against is a flag of rollout, eviction and scaling; leave it out");
   }
-  if (name === "fence") {
+  if (name === "fence" || name === "restart") {
     const foreign = contenderFlags.filter((flag) => values[flag] !== undefined && values[flag] !== false);
-    mistakes.push(...foreign.map((flag) => `--${flag} is no flag of fence; leave it out`));
+    mistakes.push(...foreign.map((flag) => `--${flag} is no flag of ${name}; leave it out`));
   }
   return mistakes;
 }

@@ -1,7 +1,10 @@
 # The process of a pod: runs its arguments, and writes into the journal of all pods when they start, are to stop, and have
 # ended.
-echo "start $$ $NODE_NAME" >>"$JOURNAL"
-trap 'echo "stopping $$ $NODE_NAME" >>"$JOURNAL"' TERM
+note() {
+  echo "$1 $$ $(date +%s%3N) $NODE_NAME" >>"$JOURNAL"
+}
+note start
+trap 'note stopping' TERM
 "$@" &
 child=$!
 while
@@ -12,5 +15,5 @@ do
   # Without a group of its own the process gets the signal from here.
   kill -TERM "$child" 2>/dev/null
 done
-echo "stop $$ $NODE_NAME" >>"$JOURNAL"
+note stop
 exit "$code"

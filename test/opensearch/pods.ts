@@ -2,7 +2,6 @@
  * A StatefulSet for each zone on a real API server, whose pods are played: the shipped runner starts a real node, and the shipped
  * server is beside it. The kubelet's part of it is played here: volumes, and the readiness of pods.
  */
-import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,18 +10,17 @@ import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { UNREADY } from "../controlplane/podstatus.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { keepMounted } from "../process-manager/mounted-secret.ts";
-import type { PlayedPod } from "../process-manager/pod.ts";
 import { ServedPod, type ServedPodOptions, token } from "../process-manager/served-pod.ts";
 import { type RunnerShell, runnerShells } from "../process-manager/shells.ts";
 import { applyCrds } from "../support/drain.ts";
 import { createGoverningServices } from "../support/governing-services.ts";
 import type { Packages } from "../support/packages.ts";
 import { podNamesIn } from "../support/pod-names.ts";
-import { Server } from "../support/server.ts";
+import { Server, type ServerOptions } from "../support/server.ts";
+import { Container } from "./container.ts";
 import { Nodes, nodeGroup, slowMs } from "./nodes.ts";
 import type { Security } from "./security.ts";
 
@@ -30,8 +28,12 @@ export const namespace = "search";
 const group = "db";
 export const phaseKey = "elasticsearch.k8s.elastic.co/restart-phase";
 const probeEveryMs = 300;
-/** A kubelet waits longer from one time to the next. */
-const backOffMs = 500;
+/** The first status of a pod of the group, after its creation. */
+const readyAfterMs = 200;
+/** In place of a time after which the played kubelet would do by itself what is done here. */
+const neverMs = 86_400_000;
+/** The grace period of pods. */
+const graceMs = 30_000;
 
 /** The annotations by which a StatefulSet names its database, which answers at this port. */
 export function asDatabase(port: number): Readonly<Record<string, string>> {
@@ -57,6 +59,15 @@ export interface PodsOptions {
 const expectedSecret = (name: string) => `${name}-files`;
 const mountedSecret = (name: string) => `${name}-mounted`;
 
+/** What a process has noted of itself: "start", "stopping" or "stop". */
+export interface ProcessEvent {
+  readonly event: string;
+  /** Of the pod. */
+  readonly name: string;
+  /** Since 1970. */
+  readonly atMs: number;
+}
+
 /** The name of a pod in DNS. */
 export function hostOf(name: string): string {
   return `${name}.${name.replace(/-0$/, "")}.${namespace}.svc.cluster.local`;
@@ -76,10 +87,15 @@ export class Pods {
   /** The pods that a Service leads to now. */
   readonly ready: Set<string>;
   readonly #served = new Map<string, ServedPod>();
+  readonly #containers = new Map<string, Container>();
+  /** Pods that were deleted, until the next one of their name has started. */
+  readonly #leaving = new Set<string>();
+  /** Lines of the mounted file that were changed; undefined: none were. */
+  #mounted: readonly string[] | undefined;
+  #make: (name: string) => Promise<ServedPod> = () => Promise.reject(new Error("the pods were not opened"));
   readonly #stopping = new AbortController();
   #probes: Promise<unknown> = Promise.resolve();
   #mounting: Promise<unknown> = Promise.resolve();
-  #containers: Promise<unknown> = Promise.resolve();
   #function: Server | undefined;
 
   private constructor(controlPlane: ControlPlane, api: Api, nodes: Nodes, folder: string) {
@@ -110,13 +126,13 @@ export class Pods {
   async #begin({ packages, zones, annotations, drainSeconds = "0", hasSecrets = false }: PodsOptions): Promise<void> {
     const [shell] = await runnerShells(packages);
     const options = { port: await freePort(), drainSeconds };
-    for (const name of this.names) this.#served.set(name, await this.#makePod(name, shell as RunnerShell, options));
+    this.#make = (name) => this.#makePod(name, shell as RunnerShell, options);
+    for (const name of this.names) this.#served.set(name, await this.#make(name));
     await Promise.all([this.#createObjects(options.port, zones, annotations(this.nodes.port)), this.#startNodes()]);
     if (hasSecrets) await this.#createSecrets();
     for (const [name, served] of this.#served) {
-      const { uid } = await this.metadataOf(name);
       await writeFile(join(this.#folder, hostOf(name)), served.address);
-      served.launchServer({ POD_UID: uid });
+      served.launchServer({ POD_UID: (await this.metadataOf(name)).uid });
     }
     for (const served of this.#served.values()) await served.reached("started");
     this.#probes = Promise.all(this.names.map((name) => this.#probe(name)));
@@ -133,7 +149,7 @@ export class Pods {
 
   #makePod(name: string, shell: RunnerShell, options: ServedPodOptions): Promise<ServedPod> {
     return ServedPod.make(shell, {
-      files: { "opensearch.yml": this.nodes.settings() },
+      files: { "opensearch.yml": this.nodes.settings(this.#mounted) },
       // A runner that is killed takes its process with it, as PID 1 of a container does.
       command: [
         "setpriv",
@@ -164,8 +180,8 @@ export class Pods {
       "sluice.dev/restart-manager-secret": "db-token",
       ...more,
     };
-    const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "200" };
-    const options = { name: group, namespace, zones, pods: 1, annotations, podAnnotations };
+    this.#controlPlane.kubelet.setReadyAfter(readyAfterMs);
+    const options = { name: group, namespace, zones, pods: 1, annotations };
     const made = await createGroup(this.#controlPlane, options);
     await createGoverningServices(this.api, made);
     await this.api.post(`/api/v1/namespaces/${namespace}/secrets`, {
@@ -197,24 +213,43 @@ export class Pods {
   }
 
   async #startNodes(): Promise<void> {
-    this.#containers = Promise.all([...this.#served.values()].map(({ pod }) => this.#keepRunning(pod)));
+    for (const [name, { pod }] of this.#served) this.#containers.set(name, Container.start(pod));
     await this.nodes.green(this.names[0] ?? "");
   }
 
-  /** Starts the container of a pod, and again whenever it has ended, as the kubelet does. */
-  async #keepRunning(pod: PlayedPod): Promise<void> {
-    const { signal } = this.#stopping;
-    while (!signal.aborted) {
-      const ended = pod.start().ended.then(() => delay(backOffMs, undefined, { signal }));
-      await Promise.race([ended, once(signal, "abort")]).catch(() => {});
-    }
+  /**
+   * Deletes a pod as a person does, and plays the kubelet: its process ends first, and the next pod has volumes of its own, the
+   * file that was mounted last, and the same data. It starts `startAfterMs` after it was made. Not for pods with Secrets.
+   */
+  async replace(name: string, startAfterMs: number): Promise<void> {
+    const { kubelet } = this.#controlPlane;
+    kubelet.setGoneAfter(neverMs);
+    kubelet.setReadyAfter(neverMs);
+    const preconditions = { uid: (await this.metadataOf(name)).uid };
+    this.#leaving.add(name);
+    await this.api.delete(pathOf(name), { preconditions });
+    this.ready.delete(name);
+    await this.#containers.get(name)?.stop(graceMs);
+    await this.servedOf(name).remove();
+    await this.api.delete(pathOf(name), { preconditions, gracePeriodSeconds: 0 });
+    const next = await eventually(`another pod ${name}`, slowMs, async () => {
+      const { uid } = await this.metadataOf(name);
+      return uid === preconditions.uid ? undefined : uid;
+    });
+    await delay(startAfterMs);
+    const served = await this.#make(name);
+    this.#served.set(name, served);
+    this.#containers.set(name, Container.start(served.pod));
+    served.launchServer({ POD_UID: next });
+    this.#leaving.delete(name);
   }
 
   /** Starts Sluice with this one function, as a process of its own. One that runs already ends before, as by `kill -9`. */
-  async startFunction(): Promise<void> {
+  async startFunction(more: Pick<ServerOptions, "program" | "flags" | "settings"> = {}): Promise<void> {
     await this.#function?.kill();
-    const settings = { FUNCTION: "advance-process-restart", NODE_OPTIONS: podNamesIn(this.#folder) };
-    this.#function = await Server.start({ kubeconfig: this.#controlPlane.kubeconfig, namespace, settings });
+    const own = { FUNCTION: "advance-process-restart", NODE_OPTIONS: podNamesIn(this.#folder) };
+    const settings = { ...more.settings, ...own };
+    this.#function = await Server.start({ ...more, kubeconfig: this.#controlPlane.kubeconfig, namespace, settings });
   }
 
   /** What the function has logged since it started. */
@@ -230,6 +265,7 @@ export class Pods {
 
   /** Brings these lines into the mounted file of all pods, as the kubelet does for a changed Secret. */
   async mount(lines: readonly string[]): Promise<void> {
+    this.#mounted = lines;
     const files = { "opensearch.yml": this.nodes.settings(lines) };
     for (const { pod } of this.#served.values()) await pod.mount(files);
   }
@@ -282,8 +318,27 @@ export class Pods {
 
   /** What all processes have noted, in the order in which it happened: "start", "stopping" or "stop", and the pod. */
   async journal(): Promise<readonly string[]> {
+    return (await this.#journalLines()).map(([event, , , name]) => `${event} ${name}`);
+  }
+
+  /** How long each pod has had no process between its last two, in milliseconds. */
+  async downMs(): Promise<readonly number[]> {
+    const lines = await this.#journalLines();
+    return this.names.map((name) => {
+      const lastOf = (event: string) => Number(lines.findLast((line) => line[0] === event && line[3] === name)?.[2]);
+      return lastOf("start") - lastOf("stop");
+    });
+  }
+
+  /** The same, with the time of each. */
+  async events(): Promise<readonly ProcessEvent[]> {
+    return (await this.#journalLines()).map(([event = "", , atMs, name = ""]) => ({ event, name, atMs: Number(atMs) }));
+  }
+
+  /** Each with event, process id, time in milliseconds, and pod. */
+  async #journalLines(): Promise<readonly (readonly string[])[]> {
     const lines = (await readFile(join(this.#folder, "journal"), "utf8")).split("\n").filter(Boolean);
-    return lines.map((line) => line.replace(/ \d+ /, " "));
+    return lines.map((line) => line.split(" "));
   }
 
   /** The readiness probes of both containers of a pod. */
@@ -292,7 +347,7 @@ export class Pods {
     const { kubelet } = this.#controlPlane;
     while (!signal.aborted) {
       const isReady = await this.#isReady(name);
-      if (isReady !== this.ready.has(name)) {
+      if (isReady !== this.ready.has(name) && !this.#leaving.has(name)) {
         if (isReady) this.ready.add(name);
         else this.ready.delete(name);
         await (isReady ? kubelet.healPod(namespace, name) : kubelet.breakPod(namespace, name, UNREADY));
@@ -315,7 +370,7 @@ export class Pods {
 
   async close(): Promise<void> {
     this.#stopping.abort();
-    await Promise.all([this.#probes, this.#mounting, this.#containers]);
+    await Promise.all([this.#probes, this.#mounting, ...[...this.#containers.values()].map((one) => one.stop(0))]);
     await this.#function?.kill();
     await this.api.close();
     await this.#controlPlane.stop();

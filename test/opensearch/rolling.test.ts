@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { packagesForTests } from "../support/packages.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { asDatabase, Pods } from "./pods.ts";
+import { asDatabase, Pods, type ProcessEvent } from "./pods.ts";
 import { openSearchForTests } from "./program.ts";
 import { Traffic } from "./traffic.ts";
 
@@ -23,6 +23,16 @@ function mostDown(journal: readonly string[]): number {
   return most;
 }
 
+/** Where the time goes, from the marks to the end: until each process is asked to stop, and until the next one has started. */
+function phasesOf(events: readonly ProcessEvent[], markedMs: number, endedMs: number): readonly string[] {
+  const later = events.filter(({ atMs }) => atMs >= markedMs);
+  const moments = [...later, { event: "all restarts have ended", name: "", atMs: endedMs }];
+  return moments.map(({ event, name, atMs }, at) => {
+    const [since, from] = [atMs - (moments[at - 1]?.atMs ?? markedMs), atMs - markedMs];
+    return `${(from / 1_000).toFixed(1)} s: ${event} ${name}, after ${(since / 1_000).toFixed(1)} s`;
+  });
+}
+
 suite("three processes of a real OpenSearch that restart in their turn", { skip }, () => {
   let pods: Pods;
   let traffic: Traffic;
@@ -39,12 +49,14 @@ suite("three processes of a real OpenSearch that restart in their turn", { skip 
     await pods?.close();
   });
 
-  test("each restarts once with the new file, never two are down, no write is lost, and a reader sees no error", async () => {
+  test("each restarts once with the new file, never two are down, no write is lost, and a reader sees no error", async (context) => {
     const { nodes, names } = pods;
     const uids = (await Promise.all(names.map((name) => pods.metadataOf(name)))).map(({ uid }) => uid);
     await pods.mount(["node.attr.x: after"]);
+    const markedMs = Date.now();
     await Promise.all(names.map((name) => pods.mark(name, "schedule-rolling")));
     const ended = await pods.restarted(names);
+    for (const line of phasesOf(await pods.events(), markedMs, Date.now())) context.diagnostic(line);
     await traffic.stop();
     assert.deepEqual(
       ended.map(({ uid }) => uid),
