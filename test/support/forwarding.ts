@@ -31,7 +31,15 @@ export interface Asked {
   forward(headers?: Readonly<Record<string, string>>): Promise<Dispatcher.ResponseData>;
 }
 
-/** Serves an API server over plain HTTP on 127.0.0.1. Subclasses decide how, and their answers may take any time. */
+/** Where a proxy listens. */
+export interface ProxyAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+const anyPort: ProxyAddress = { host: "127.0.0.1", port: 0 };
+
+/** Serves an API server over plain HTTP. Subclasses decide how, and their answers may take any time. */
 export abstract class ApiProxy {
   readonly #server: Server;
   readonly #upstream: Pool;
@@ -48,14 +56,15 @@ export abstract class ApiProxy {
   protected abstract answer(asked: Asked, response: ServerResponse): Promise<void>;
 
   /** Resolves when it listens. */
-  protected async listen(): Promise<this> {
-    this.#server.listen(0, "127.0.0.1");
+  protected async listen({ host, port }: ProxyAddress = anyPort): Promise<this> {
+    this.#server.listen(port, host);
     await once(this.#server, "listening");
     return this;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    const { address, port } = this.#server.address() as AddressInfo;
+    return `http://${address}:${port}`;
   }
 
   /** Breaks every connection. */
