@@ -6,16 +6,24 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
+import type { CarriedOut } from "../support/killing-proxy.ts";
+import { MortalFunction } from "../support/mortal-function.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { FencingCluster, type NodeObject, outOfService } from "./cluster.ts";
+import { FencingCluster, type NodeObject, namespace, outOfService } from "./cluster.ts";
 import type { Machine } from "./machine.ts";
-import { MortalFunction } from "./mortal-function.ts";
 import { skipWithoutNamespaces } from "./network.ts";
 import { Pods } from "./pods.ts";
 
 const timeoutMs = 120_000;
 const key = (name: string) => `sluice.dev/${name}`;
 const skip = (await skipWithoutControlPlane()) || (await skipWithoutNamespaces());
+
+/** Of Nodes and Leases: Events are no state of a fence. */
+const isWrite = (method: string, path: string): boolean => method !== "GET" && /\/(nodes|leases)(\/|$)/.test(path);
+
+/** What changes whenever a step is taken again: versions, and since when the record is in its phase. */
+const changing = /"(resourceVersion|[^"]*fence-since)":"[^"]*",?|\\"resourceVersion\\":\\"\d+\\",?/g;
+const stepOf = ({ method, path, body }: CarriedOut): string => `${method} ${path} ${body.replace(changing, "")}`;
 
 describe("a function that is killed after each write", { skip, concurrency: true }, () => {
   let cluster: FencingCluster;
@@ -32,8 +40,13 @@ describe("a function that is killed after each write", { skip, concurrency: true
     await pods.startFirstOn("cut", "node-2");
     await pods.startFirstOn("deleted", "node-3");
     for (const name of ["node-2", "node-3"]) cluster.machine(name).bootsAgain = false;
-    mortal = new MortalFunction(2, { FENCE_STORM: "100%", FENCE_MAX_CONCURRENT: "3" });
-    await mortal.begin(cluster, assertBackedUp);
+    mortal = await MortalFunction.start({
+      ...{ controlPlane: cluster.controlPlane, namespace, replicas: 2, isWrite, stepOf, check: assertBackedUp },
+      settings: {
+        ...{ FUNCTION: "fence-node", FENCE_NAMESPACE: namespace },
+        ...{ FENCE_STORM: "100%", FENCE_MAX_CONCURRENT: "3" },
+      },
+    });
   });
 
   afterEach((context) => cluster.printLogsOf(context, mortal));
