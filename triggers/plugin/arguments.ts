@@ -89,8 +89,9 @@ function readCommand(command: (typeof commands)[number], names: readonly string[
       return readNode(command, names, { ...place, ...values, dryRun, mark });
     case "restart":
       return readRestart(names, { ...place, dryRun }, values);
+    case "check":
     case "version":
-      return readVersion(names, place);
+      return readNameless(command, names, place);
     case "drain":
       return readDrain(names, place);
     case "wait":
@@ -215,10 +216,8 @@ function readPage(
     : { mistake: `--port is ${JSON.stringify(port)}; write a number up to 65535` };
 }
 
-function readVersion(names: readonly string[], place: ApiServerOptions): ReadCommand {
-  return names.length > 0
-    ? { mistake: `version takes no name; given: ${names.length}` }
-    : { command: "version", ...place };
+function readNameless(command: "check" | "version", names: readonly string[], place: ApiServerOptions): ReadCommand {
+  return names.length > 0 ? { mistake: `${command} takes no name; given: ${names.length}` } : { command, ...place };
 }
 
 function readDrain(names: readonly string[], place: ApiServerOptions): ReadCommand {

@@ -6,7 +6,9 @@ import { escapeControls, escapeTexts } from "../../functions/shared/base/escape-
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { functionSettings } from "../table.ts";
 import { readCommandLine } from "./arguments.ts";
+import { codeOfCheck, formatCheck, runChecks } from "./check.ts";
 import type {
+  CheckArguments,
   Command,
   DrainArguments,
   FencedArguments,
@@ -103,6 +105,8 @@ async function carryOut(
       return printDone(confirmNode(cluster, namespace, command), terminal);
     case "restart":
       return printDone(restartProcesses(cluster, namespace, command), terminal);
+    case "check":
+      return printCheck(connection, namespace, command, terminal);
     case "version":
       return printVersions(connection, command, terminal);
     case "drain":
@@ -156,6 +160,17 @@ async function printDone(done: Promise<string>, { out }: Terminal): Promise<Exit
 async function restartProcesses(cluster: Cluster, namespace: string, command: RestartArguments): Promise<string> {
   const { view } = await readOrFail(createShadow(cluster, namespace), { namespace, group: command.group });
   return restart(cluster, view, command);
+}
+
+async function printCheck(
+  connection: ApiConnection,
+  namespace: string,
+  command: CheckArguments,
+  { out, emphasize }: Terminal,
+): Promise<ExitCode> {
+  const results = escapeTexts(await runChecks(connection, namespace, command.namespace));
+  out(formatCheck(results, emphasize));
+  return codeOfCheck(results);
 }
 
 /** 1 if neither the API server nor a replica has told its version. */

@@ -114,6 +114,10 @@ export interface PageArguments extends ApiServerOptions {
   readonly port: number;
 }
 
+export interface CheckArguments extends ApiServerOptions {
+  readonly command: "check";
+}
+
 export type Command =
   | ShowArguments
   | ReleaseArguments
@@ -128,6 +132,7 @@ export type Command =
   | VersionArguments
   | StatusArguments
   | PageArguments
+  | CheckArguments
   | { readonly command: "help" };
 
 export const commands = [
@@ -145,6 +150,7 @@ export const commands = [
   "fenced",
   "confirm",
   "restart",
+  "check",
   "version",
 ] as const;
 

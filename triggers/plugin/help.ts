@@ -22,6 +22,7 @@ act on any more, brings back suspended volumes, fences nodes, and restarts proce
   kubectl sluice fenced [NODE] [--mark KEY] [-n NAMESPACE] [-o json|yaml]
   kubectl sluice confirm NODE --yes [-n NAMESPACE] [--dry-run]
   kubectl sluice restart GROUP [POD] [--coordinated | --cancel] [-n NAMESPACE] [--dry-run]
+  kubectl sluice check [-n NAMESPACE]
   kubectl sluice version [-n NAMESPACE]
 
 GROUP is the value of the label ${rolloutGroup.key}, or ${groupOfBudget("NAME")} for the StatefulSets without that label
@@ -63,6 +64,9 @@ confirm is that evidence, by your word: write it once you have seen that the mac
 
 restart restarts the process of POD inside its pod, now; without POD those of the group, one after the other. It only writes
 the wish; advance-process-restart carries it out, and why shows how it goes on.
+
+check has one line for each part of an installation: CRD, replicas, versions, certificate, webhooks, rollout-operator, your
+rights, and those that Sluice lacks. What is wrong has the command that mends it. It asks by a dry run, and writes nothing.
 
 version shows the versions of this plugin, of each replica of Sluice and of the API server, and warns where minor versions differ.
 

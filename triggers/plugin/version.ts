@@ -104,7 +104,7 @@ function minorOf(version: string): string {
 }
 
 /** One line for each minor version of replicas that is not that of the plugin. */
-function warningsOf({ plugin, replicas }: Versions): readonly string[] {
+export function warningsOf({ plugin, replicas }: Versions): readonly string[] {
   const known = (replicas ?? []).flatMap(({ version }) => version ?? []);
   const byMinor = Map.groupBy(known, minorOf);
   return [...byMinor].flatMap(([minor, { length }]) => {

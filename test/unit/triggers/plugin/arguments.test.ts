@@ -39,6 +39,10 @@ test("status takes one group or none, and watches it or prints JSON only with th
   assert.deepEqual(read("status -A --watch"), { ...status, isEverywhere: true, isWatching: true });
 });
 
+test("check takes no name", () => {
+  assert.deepEqual(read("check -n mimir"), { command: "check", ...nowhere, namespace: "mimir" });
+});
+
 test("page takes a port, and no name", () => {
   assert.deepEqual(read("page"), { command: "page", ...nowhere, port: 8002 });
   assert.deepEqual(read("page --port 0 -n mimir"), { command: "page", ...nowhere, namespace: "mimir", port: 0 });
@@ -130,8 +134,8 @@ test("the plugin prints its help without arguments, and wherever the command lin
 
 test("a wrong command line is answered by one message that names the mistake", () => {
   const mistakes: Record<string, RegExp> = {
-    "-n mimir": /^there is no command: write status, page, .+, confirm, restart or version$/,
-    whyy: /^there is no command "whyy": write status, page, .+, confirm, restart or version$/,
+    "-n mimir": /^there is no command: write status, page, .+, confirm, restart, check or version$/,
+    whyy: /^there is no command "whyy": write status, page, .+, confirm, restart, check or version$/,
     "why a b": /^why takes one GROUP or none; given: 2$/,
     "why -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -o json -o json": /^--output is given several times$/,
@@ -177,6 +181,8 @@ test("a wrong command line is answered by one message that names the mistake", (
     "status a b": /^status takes one GROUP or none; given: 2$/,
     "status -o yaml": /^--output is "yaml"; write json, or leave it out$/,
     "why -w": /^--watch belongs to status, not to why$/,
+    "check db": /^check takes no name; given: 1$/,
+    "check -o json": /^--output belongs to status, .+, not to check$/,
     "page db": /^page takes no name; given: 1$/,
     "page --port 65536": /^--port is "65536"; write a number up to 65535$/,
     "page --port http": /^--port is "http"; write /,
@@ -219,6 +225,8 @@ test("the help names every option and every exit code, and fits a terminal", () 
     "--cancel",
     "--for",
     "--timeout",
+    "--watch",
+    "--port",
     "--kubeconfig",
     "--context",
     "0 ",

@@ -26,6 +26,7 @@ async function offered(line: string): Promise<readonly string[]> {
 
 test("the commands are offered first, by their beginning, without a request to the API server", async () => {
   assert.deepEqual(await offered(""), [
+    "check",
     "confirm",
     "drain",
     "fence",
@@ -56,6 +57,7 @@ test("after a command its names are offered, up to the number that it takes", as
   assert.deepEqual(await offered("status "), ["(groups)", "index", "ingester"]);
   assert.deepEqual(await offered("status ingester "), []);
   assert.deepEqual(await offered("status --w"), ["--watch"]);
+  assert.deepEqual(await offered("check "), []);
   assert.deepEqual(await offered("page "), []);
   assert.deepEqual(await offered("page --p"), ["--port"]);
   assert.deepEqual(await offered("page --port "), []);
