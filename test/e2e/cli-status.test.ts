@@ -6,9 +6,12 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
+import { guardEvictions } from "../support/drain-webhook.ts";
 import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
 import { Plugin } from "../support/plugin.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
+import { kubectl } from "./kubectl.ts";
 
 /** A `kubectl` that forwards nothing, and prints what the real one prints. `kubectl sluice` is the real one's own. */
 const forwardingKubectl = `#!/bin/sh
@@ -50,7 +53,9 @@ describe("kubectl sluice shows the status", { skip: await skipWithoutControlPlan
   }
 
   test("status shows a group at rest, and -w into a pipe each change of its rollout, until Ctrl-C", async () => {
-    await play(stage.controlPlane, "shown", { zones: 2, pods: 1 }, async (scene) => {
+    // Longer than the command takes from read to read.
+    const podAnnotations = { [ANNOTATIONS.readyAfterMs]: "3000" };
+    await play(stage.controlPlane, "shown", { zones: 2, pods: 1, podAnnotations }, async (scene) => {
       await scene.waitForOldLedger(await scene.serve());
       const rest = await plugin.sluice("status -n shown");
       assert.deepEqual([rest.code, rest.stderr], [0, ""]);
@@ -66,6 +71,11 @@ describe("kubectl sluice shows the status", { skip: await skipWithoutControlPlan
         async () => /shown\/shown: idle/.test(watching.printed()) || undefined,
       );
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
+      await eventually(
+        "the rollout",
+        20_000,
+        async () => /Z shown\/shown: working, [01] of 2 updated, .+\n/.test(watching.printed()) || undefined,
+      );
       await waitForGroupReady(stage.controlPlane, scene.group, { updated: true });
       await eventually(
         "the end of the rollout",
@@ -74,7 +84,6 @@ describe("kubectl sluice shows the status", { skip: await skipWithoutControlPlan
       );
       watching.program.kill("SIGINT");
       assert.equal(await ended(watching.program), 0);
-      assert.match(watching.printed(), /Z shown\/shown: working, [01] of 2 updated, .+\n/);
       const all = await plugin.sluice("status -A -o json");
       const { groups } = JSON.parse(all.stdout);
       assert.ok(
@@ -125,5 +134,33 @@ describe("kubectl sluice shows the status", { skip: await skipWithoutControlPlan
       await api.close();
       await rm(folder, { recursive: true, force: true });
     }
+  });
+
+  test("check finds what is registered, what answers and which rights there are, and what is wrong once the webhook is gone", async () => {
+    const options = { zones: 2, pods: 1, zoneBudget: { maxUnavailable: 1 } };
+    await play(stage.controlPlane, "checked", options, async (scene) => {
+      const server = await guardEvictions(scene, stage.certificate);
+      await scene.waitForGuard("done");
+      const configuration = "mutatingwebhookconfiguration/pod-eviction-checked";
+      await kubectl(stage.controlPlane, ["label", configuration, "grafana.com/namespace=checked"]);
+      const { code, stdout, stderr } = await plugin.sluice("check -n checked");
+      assert.deepEqual([code, stderr], [1, ""], stdout);
+      assert.match(stdout, /^ok +CRD +zoneawarepoddisruptionbudgets are served in v1$/m);
+      assert.match(stdout, /^wrong +replicas +there is no replica of Sluice\. To mend it: kubectl apply /m);
+      assert.match(stdout, /^ok +versions +plugin \d+\.\d+\.\d+, replicas unknown, API server v1\./m);
+      assert.match(stdout, /^unknown +certificate +there is no Secret /m);
+      assert.match(stdout, /^ok +webhooks registered +1 configurations of checked: pod-eviction-checked$/m);
+      assert.match(stdout, /^unknown +webhooks trusted +each has a caBundle, /m);
+      assert.match(stdout, /^ok +webhooks answer +the eviction of checked-zone-\S+ would be allowed now$/m);
+      assert.match(stdout, /^ok +your rights +you have the \d+ rights /m);
+      assert.match(stdout, /^ok +rollout-operator .+\nok +your rights .+\nok +rights of Sluice /m);
+      await server.stop();
+      const without = await plugin.sluice("check -n checked");
+      assert.match(
+        without.stdout,
+        /^wrong +webhooks answer .+failed calling webhook .+To mend it: kubectl get endpointslices /m,
+      );
+      assert.equal((await plugin.sluice("check now")).code, 2);
+    });
   });
 });

@@ -1,6 +1,7 @@
 /** Whether `kubectl sluice wait` has got what it waits for, goes on, or needs a person. Pure. */
 import type { GuardEnd } from "../../functions/shared/base/guards.ts";
 import { formatTime } from "../../functions/shared/clock/durations.ts";
+import { doneGuards } from "../../functions/shared/reconcile/guards.ts";
 import { formatSpan } from "./span.ts";
 
 /** `done`: every wanted pod is ready at the wanted revision. `idle`: done, and besides that nothing is under way. */
@@ -31,10 +32,20 @@ export interface PresentGuard {
   readonly ends: GuardEnd | null;
   readonly todo: string | null;
   readonly lastedMs: number;
+  /** True where a user has asked for the wait. */
+  readonly isChosen: boolean;
   /** True for the function that replaces outdated pods. */
   readonly isRollout: boolean;
   /** True if the function has reserved or claimed something in the group. */
   readonly hasTaken: boolean;
+}
+
+/** A pod at the wanted revision that is down for a reason which only another revision ends. */
+export interface StuckPod {
+  readonly pod: string;
+  readonly why: string;
+  readonly lastedMs: number;
+  readonly todo: string;
 }
 
 export interface WaitSnapshot {
@@ -43,6 +54,9 @@ export interface WaitSnapshot {
   /** No zone: the group is gone. */
   readonly zones: readonly WaitZone[];
   readonly guards: readonly PresentGuard[];
+  readonly stuck: readonly StuckPod[];
+  /** When the last of the ready pods became so, in milliseconds since the epoch; undefined without one. */
+  readonly lastReadyMs: number | undefined;
   /** Pods with an open reservation, and what else is claimed, in words. */
   readonly taken: readonly string[];
   /** Why the ledger cannot be read; undefined if it can. */
@@ -60,6 +74,9 @@ export interface WaitDecision {
 
 /** How long a guard must hold until it needs a person, because many a guard of a moment ends when the next read is newer. */
 export const personAfterMs = 60_000;
+/** The same for another guard while no pod of the group becomes ready, and for a pod that is stuck. */
+export const noProgressAfterMs = 30 * 60_000;
+export const stuckAfterMs = 5 * 60_000;
 /** How long after an eviction was held or refused its client may still try again. */
 export const evictionsForMs = 120_000;
 /** The most zones, or things that are taken, that a message lists. */
@@ -77,7 +94,9 @@ export function decideWait(snapshot: WaitSnapshot): WaitDecision {
     const pods = zones.reduce((sum, { wanted }) => sum + wanted, 0);
     return { kind: "reached", message: `${group} is ${goal}: ${pods} of ${pods} pods ready at the wanted revision` };
   }
-  const stuck = snapshot.guards.find((guard) => needsPerson(guard, snapshot));
+  const person = snapshot.guards.find((guard) => needsPerson(guard, snapshot, open.length > 0));
+  if (person !== undefined) return { kind: "needs-person", message: describePerson(person) };
+  const stuck = snapshot.stuck.find(({ lastedMs }) => lastedMs >= stuckAfterMs);
   if (stuck !== undefined) return { kind: "needs-person", message: describeStuck(stuck) };
   const reasons = [...listed(open), ...listed(busy), ...snapshot.guards.flatMap(describeRollout)];
   return { kind: "waits", message: reasons.join("; ") };
@@ -109,14 +128,30 @@ function describeRollout({ isRollout, guard, message }: PresentGuard): readonly 
   return isRollout && guard !== "done" ? [`${guard}: ${message}`] : [];
 }
 
-/** Of the guards that only a person ends, the group is waiting for those whose function it still needs. */
-function needsPerson({ ends, lastedMs, isRollout, hasTaken }: PresentGuard, snapshot: WaitSnapshot): boolean {
-  if (ends !== "person" || lastedMs < personAfterMs) return false;
+/** Of the guards that have lasted too long, the group is waiting for those whose function it still needs. */
+function needsPerson(present: PresentGuard, snapshot: WaitSnapshot, isOpen: boolean): boolean {
+  const { isRollout, hasTaken } = present;
+  if (!hasLasted(present, snapshot, isOpen)) return false;
   if (!isRollout) return hasTaken;
   const isRolloutDue = snapshot.zones.some((zone) => zone.isRolledBySluice && zone.outdated > 0);
   return isRolloutDue || (snapshot.goal === "idle" && (hasTaken || snapshot.unreadable !== undefined));
 }
 
-function describeStuck({ function: by, guard, message, todo, lastedMs }: PresentGuard): string {
+/** A guard that only a person ends needs one soon; another one if nothing goes on, unless a user has asked for it. */
+function hasLasted(
+  { ends, guard, lastedMs, isChosen }: PresentGuard,
+  { lastReadyMs = 0, nowMs }: WaitSnapshot,
+  isOpen: boolean,
+): boolean {
+  if (ends === "person") return lastedMs >= personAfterMs;
+  if (ends === null || isChosen || Object.hasOwn(doneGuards, guard)) return false;
+  return isOpen && lastedMs >= noProgressAfterMs && nowMs - lastReadyMs >= noProgressAfterMs;
+}
+
+function describeStuck({ pod, why, lastedMs, todo }: StuckPod): string {
+  return `${pod} is in ${why} for ${formatSpan(lastedMs)}, which only another revision ends. To do: ${todo}`;
+}
+
+function describePerson({ function: by, guard, message, todo, lastedMs }: PresentGuard): string {
   return `${by} says ${guard}, for ${formatSpan(lastedMs)}: ${message.replace(/\.$/, "")}. To do: ${todo}`;
 }

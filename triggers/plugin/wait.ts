@@ -1,10 +1,21 @@
 /** `kubectl sluice wait`: reads a group again and again, until it is as wanted, or cannot become so. */
+import { fillTodo } from "../../functions/shared/base/guards.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
 import { type Cluster, ClusterError, isRightMissing, isTransient } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Pod } from "../../functions/shared/workloads/pods.ts";
+import { isWanted, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 import { table } from "../table.ts";
 import type { WaitArguments } from "./commands.ts";
-import { decideWait, type PresentGuard, type WaitDecision, type WaitSnapshot, type WaitZone } from "./decide-wait.ts";
+import {
+  decideWait,
+  type PresentGuard,
+  type StuckPod,
+  type WaitDecision,
+  type WaitSnapshot,
+  type WaitZone,
+} from "./decide-wait.ts";
 import { NotFound, readOrFail } from "./groups.ts";
+import { isChosenGuard } from "./guards.ts";
 import { createShadow, type GroupInspection, type Inspection, inspect } from "./inspection.ts";
 import { formatSpan } from "./span.ts";
 import type { ExitCode } from "./terminal.ts";
@@ -58,6 +69,8 @@ class GroupWatcher {
   readonly #report: (line: string) => void;
   /** Monotonic times from which on a guard was seen without a break, by function and guard. */
   #seenSince: ReadonlyMap<string, number> = new Map();
+  /** Monotonic times from which on a pod was seen to be stuck, by uid. */
+  #stuckSince: ReadonlyMap<string, number> = new Map();
   #reported: string | undefined;
   #hasRead = false;
   #mayListEvents = true;
@@ -100,6 +113,9 @@ class GroupWatcher {
     const open = inspected.reservations.filter(({ standing }) => standing === "open");
     const takers = new Set([...open, ...inspected.claims].map(({ function: by }) => by));
     const nowMs = Date.parse(inspected.at);
+    const pods = view.workloads.flatMap((workload) =>
+      [...view.podsOf(workload)].filter(({ ordinal }) => isWanted(workload, ordinal)).map((pod) => ({ pod, workload })),
+    );
     const zones = view.workloads.map((workload): WaitZone => {
       const zone = inspected.zones.find(({ name }) => name === workload.name);
       const isStatefulSet = workload.kind === "StatefulSet";
@@ -119,6 +135,8 @@ class GroupWatcher {
       goal,
       zones,
       guards: this.#guardsOf(inspected, takers, nowMs),
+      stuck: this.#stuckOf(pods, nowMs),
+      lastReadyMs: lastOf(pods.flatMap(({ pod: { readySinceMs } }) => readySinceMs ?? [])),
       taken: [
         ...open.map(({ pod, function: by }) => `${pod} is reserved by ${by}`),
         ...inspected.claims.map(({ zone, kind, function: by }) => `${zone} has a claim ${kind} of ${by}`),
@@ -142,11 +160,31 @@ class GroupWatcher {
       seenSince.set(key, sinceMs);
       const recordedMs = recorded?.guard === guard ? nowMs - Date.parse(recorded.since) : 0;
       const lastedMs = Math.max(recordedMs, monotonicMs - sinceMs);
-      const isRollout = rollouts.has(by);
-      return [{ function: by, guard, message, ends, todo, lastedMs, isRollout, hasTaken: takers.has(by) }];
+      const kind = { isChosen: isChosenGuard(by, guard), isRollout: rollouts.has(by), hasTaken: takers.has(by) };
+      return [{ function: by, guard, message, ends, todo, lastedMs, ...kind }];
     });
     this.#seenSince = seenSince;
     return guards;
+  }
+
+  /** A pod that was never ready has been stuck since it was made, and another one since this command has seen it. */
+  #stuckOf(pods: readonly WantedPod[], nowMs: number): readonly StuckPod[] {
+    const monotonicMs = this.#cluster.monotonicMs();
+    const stuckSince = new Map<string, number>();
+    const stuck = pods.flatMap(({ pod: { name, uid, stuck: why, revision, neverReady, createdMs }, workload }) => {
+      // Sluice replaces a pod of another revision.
+      if (why === undefined || revision !== workload.updateRevision) return [];
+      const sinceMs = this.#stuckSince.get(uid) ?? monotonicMs;
+      stuckSince.set(uid, sinceMs);
+      const ageMs = neverReady && !Number.isNaN(createdMs) ? nowMs - createdMs : 0;
+      const todo = fillTodo(
+        { todo: "kubectl describe pod -n {namespace} {pod}" },
+        { namespace: this.#namespace, pod: name },
+      );
+      return [{ pod: name, why, lastedMs: Math.max(ageMs, monotonicMs - sinceMs), todo }];
+    });
+    this.#stuckSince = stuckSince;
+    return stuck;
   }
 
   /** The end of the minute of the last Event about an eviction that was held or refused in one of these zones. */
@@ -161,7 +199,8 @@ class GroupWatcher {
         .map(({ lastTimestamp = "" }) => Date.parse(lastTimestamp))
         .filter((ms) => !Number.isNaN(ms));
       // Within its minute Sluice sends no second Event about a further eviction.
-      return times.length === 0 ? undefined : (Math.floor(Math.max(...times) / eventEveryMs) + 1) * eventEveryMs;
+      const lastMs = lastOf(times);
+      return lastMs && (Math.floor(lastMs / eventEveryMs) + 1) * eventEveryMs;
     } catch (error) {
       if (!isRightMissing(error) && !(error instanceof ClusterError && error.code === 413)) throw error;
       this.#mayListEvents = false;
@@ -170,6 +209,15 @@ class GroupWatcher {
       return undefined;
     }
   }
+}
+
+interface WantedPod {
+  readonly pod: Pod;
+  readonly workload: ZoneWorkload;
+}
+
+function lastOf(times: readonly number[]): number | undefined {
+  return times.length === 0 ? undefined : Math.max(...times);
 }
 
 /** The name of the object that an Event of Sluice is about, by the name of the Event. */

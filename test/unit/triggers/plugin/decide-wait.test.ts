@@ -26,6 +26,7 @@ const guard: PresentGuard = {
   ends: "person",
   todo: "find what refuses",
   lastedMs: 60_000,
+  isChosen: false,
   isRollout: true,
   hasTaken: false,
 };
@@ -34,11 +35,21 @@ const whole: WaitSnapshot = {
   goal: "done",
   zones: [zone, other],
   guards: [],
+  stuck: [],
+  lastReadyMs: nowMs,
   taken: [],
   unreadable: undefined,
   lastEvictionMs: undefined,
   nowMs,
 };
+const halfAnHour = 1_800_000;
+const still: WaitSnapshot = {
+  ...whole,
+  zones: [{ ...zone, outdated: 2 }, other],
+  lastReadyMs: nowMs - halfAnHour,
+  guards: [{ ...guard, guard: "zones-down", ends: "depends", lastedMs: halfAnHour }],
+};
+const stuck = { pod: "db-a-1", why: "CrashLoopBackOff", lastedMs: 300_000, todo: "kubectl describe pod -n n db-a-1" };
 const idle: WaitSnapshot = { ...whole, goal: "idle" };
 const outdated = [{ ...zone, outdated: 2 }, other];
 
@@ -125,6 +136,39 @@ const rows: readonly Row[] = [
     { ...whole, zones: outdated, guards: [{ ...guard, ends: "depends", lastedMs: 3_600_000 }] },
     "waits",
     /^db-a: 2 outdated/,
+  ],
+  ["it has, and no pod became ready for half an hour", still, "needs-person", /says zones-down, for 30 min: /],
+  ["a pod became ready since then", { ...still, lastReadyMs: nowMs - halfAnHour + 1 }, "waits", /^db-a: 2 outdated/],
+  ["no pod was ever ready", { ...still, lastReadyMs: undefined }, "needs-person", /says zones-down/],
+  [
+    "it has held for less than half an hour",
+    { ...still, guards: still.guards.map((one) => ({ ...one, lastedMs: halfAnHour - 1 })) },
+    "waits",
+    /^db-a: 2 outdated/,
+  ],
+  [
+    "a user has asked for the wait",
+    { ...still, guards: still.guards.map((one) => ({ ...one, isChosen: true })) },
+    "waits",
+    /^db-a: 2 outdated/,
+  ],
+  [
+    "half an hour without a new ready pod, and the group is done",
+    { ...still, goal: "idle", zones: [zone, other], taken: ["db-a-0 is reserved by x"] },
+    "waits",
+    /^db-a-0 is reserved/,
+  ],
+  [
+    "a pod is stuck for five minutes",
+    { ...whole, zones: [{ ...zone, down: 1 }], stuck: [stuck] },
+    "needs-person",
+    /^db-a-1 is in CrashLoopBackOff for 5 min, which only another revision ends\. To do: kubectl describe pod -n n db-a-1$/,
+  ],
+  [
+    "a pod is stuck for less than five minutes",
+    { ...whole, zones: [{ ...zone, down: 1 }], stuck: [{ ...stuck, lastedMs: 299_999 }] },
+    "waits",
+    /^db-a: 1 not ready/,
   ],
   [
     "a guard of a later version has held for an hour",
