@@ -14,7 +14,7 @@ export function compareStatus(before: Status | undefined, after: Status): readon
   return [...over, ...[...present].flatMap(([about, { line }]) => (old.get(about)?.line === line ? [] : [line]))];
 }
 
-function factsOf({ unansweredSince, leftOut, needsPerson, groups, waiting }: Status): Facts {
+function factsOf({ unansweredSince, leftOut, needsPerson, groups, waiting, volumes }: Status): Facts {
   const facts = new Map<string, { readonly line: string; readonly over: string }>();
   const add = (about: readonly unknown[], line: string, over: string) =>
     facts.set(JSON.stringify(about), { line, over });
@@ -33,6 +33,10 @@ function factsOf({ unansweredSince, leftOut, needsPerson, groups, waiting }: Sta
   for (const { namespace, zone, guard, sentence: message, refused } of waiting ?? []) {
     const what = `eviction in ${namespace}/${zone} ${refused ? "refused" : "waits"}: ${guard}`;
     add(["eviction", what], `${what}: ${message}`, `no more: ${what}`);
+  }
+  for (const { namespace, name, state } of volumes ?? []) {
+    const what = `volume claim ${namespace}/${name}`;
+    add(["volume", what], `${what}: ${state}`, `${what}: not kept any more`);
   }
   return facts;
 }

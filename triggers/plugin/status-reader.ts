@@ -99,6 +99,7 @@ function openStatus(
     cache: { read: (key, need) => (group === undefined || key.group === group ? reader.read(key, need) : emptyView) },
     groups,
     guards: Object.fromEntries(table.map(({ name, guards }) => [name, guards])),
+    suspendsVolumes: true,
     answeredBy: { replica: hostname(), version: manifest.version, mode: "shadow", namespaces: namespaces ?? null },
   };
   return definition?.open(context) ?? (async () => undefined);
@@ -165,6 +166,7 @@ function narrow(status: Status, group: string): Status {
     needsPerson: status.needsPerson.filter(isOfGroup),
     waiting: status.waiting?.filter(({ namespace, zone }) => zones.has(`${namespace}/${zone}`)) ?? null,
     events: status.events?.filter(isOfGroup) ?? null,
+    volumes: status.volumes?.filter(({ namespace, name }) => isOfGroup({ namespace, object: name })) ?? null,
   };
 }
 

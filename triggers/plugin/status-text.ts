@@ -1,6 +1,12 @@
 /** The status for people, in the order of the page, and cut to the size of a screen. */
 import type { GuardExplanation } from "../../functions/shared/base/guards.ts";
-import type { GroupStatus, PersonEntry, Status, ZoneStatus } from "../../functions/shared/contract/status.ts";
+import type {
+  GroupStatus,
+  PersonEntry,
+  Status,
+  VolumeStatus,
+  ZoneStatus,
+} from "../../functions/shared/contract/status.ts";
 import { groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 import { formatSpan } from "./span.ts";
 import type { Screen } from "./terminal.ts";
@@ -12,7 +18,7 @@ const mostPartsNamed = 3;
 const mostRuns = 20;
 
 export function formatStatus(status: Status, emphasize: Emphasis): string {
-  const { at, groups, needsPerson, waiting, events } = status;
+  const { at, groups, needsPerson, waiting, events, volumes } = status;
   const working = groups.filter(({ state }) => state !== "idle");
   const resting = groups.filter(({ state }) => state === "idle");
   const evictions = (waiting ?? []).map(({ namespace, zone, guard, sentence: message, at: last, refused }) => [
@@ -38,6 +44,7 @@ export function formatStatus(status: Status, emphasize: Emphasis): string {
     needLines(needsPerson, at, emphasize),
     ...working.map((group) => groupLines(group, at, emphasize)),
     tableOf(["EVICTION", "WHEN", "GUARD", "WHY"], evictions, emphasize),
+    tableOf(["VOLUME KEPT", "STATE", "SUSPENDED", "REMOVED AFTER"], (volumes ?? []).map(volumeRow(at)), emphasize),
     tableOf(["AT REST", "ZONES", "READY", "LAST POD READY"], rests, emphasize),
     tableOf(["HAPPENED", "OBJECT", "REASON", "WHAT"], happened, emphasize),
   ];
@@ -90,6 +97,15 @@ function groupLines(group: GroupStatus, at: string, emphasize: Emphasis): readon
   ]);
   const headings = ["ZONE", "UPDATED", "READY", "DOWN", "REVISION", "NOW"];
   return [summary, ...verdicts, ...tableOf(headings, zones.map(zoneRow), emphasize)];
+}
+
+function volumeRow(at: string) {
+  return ({ namespace, name, state, suspendedAt, removableAt }: VolumeStatus) => [
+    `${namespace}/${name}`,
+    state,
+    suspendedAt === null ? "-" : `${age(suspendedAt, at)} ago`,
+    removableAt ?? "-",
+  ];
 }
 
 function zoneRow({ name, updated, wanted, ready, downCount, maxUnavailable, revision, paused, cells }: ZoneStatus) {

@@ -93,6 +93,7 @@ async function readServed(harness: Harness): Promise<Status | undefined> {
     cluster: harness.cluster,
     cache,
     groups: () => [key],
+    suspendsVolumes: true,
     guards: Object.fromEntries(table.map(({ name, guards }) => [name, guards])),
     answeredBy: { replica: "sluice-0", version: "1.2.3", mode: "act", namespaces: [namespace] },
   });
@@ -115,6 +116,22 @@ for (const [state, make] of Object.entries(states)) {
     assert.equal(served?.needsPerson.length, Number(/cannot be read|only a person|does not parse/.test(state)));
   });
 }
+
+test("a volume that stays after its pod is shown, also for its group alone", async () => {
+  const harness = new Harness();
+  harness.world.store.create("persistentvolumeclaims", namespace, {
+    metadata: {
+      name: "data-group-b-7",
+      labels: { "sluice.dev/suspended": "true" },
+      annotations: { "sluice.dev/suspend": "true", "sluice.dev/suspended-at": "2025-12-31T00:00:00Z" },
+    },
+  });
+  for (const line of ["status", "status group"]) {
+    const { out } = await sluice(harness, line);
+    assert.match(out, /^VOLUME KEPT +STATE +SUSPENDED +REMOVED AFTER\ndb\/data-group-b-7 +\S+ /m);
+  }
+  assert.doesNotMatch((await sluice(harness, "status -A -o json")).out, /"volumes": null/);
+});
 
 test("a missing right leaves out its part and is named, with code 1 only if no group is left to show", async () => {
   const harness = await new Harness().prepare();
