@@ -5,7 +5,7 @@ import { decideTime, type TimeView } from "./decide-time.ts";
 import type { NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /**
- * A Node that is Ready for so long after the time is over has not been reset, in milliseconds. It is longer than Kubernetes takes
+ * A Node whose kubelet reports for so long after the time is over has not been reset, in milliseconds. It is longer than Kubernetes takes
  * to notice that a kubelet is silent.
  */
 const silentAfterMs = 300_000;
@@ -52,7 +52,7 @@ function evidenceOf(view: TimeView): EvidenceVerdict {
     }
     case "alive": {
       if (verdict.overMs >= silentAfterMs) return { kind: "watchdog-silent" };
-      const message = `its fence has been armed for long enough, and its Node is Ready: it has not stopped. Reset it by hand; ${confirmInstead}`;
+      const message = `its fence has been armed for long enough, and the kubelet of its Node reports: it has not stopped. Reset it by hand; ${confirmInstead}`;
       return { kind: "blocked", guard: "still-alive", message };
     }
     case "no-quorum": {

@@ -18,8 +18,8 @@ const stuckAfterMs = 300_000;
 
 /**
  * After a new boot id nothing is deleted: the kubelet has its pods. Otherwise Kubernetes is told that they have ended, as long
- * as the evidence stands: a person may take a confirmation back, and another client its taint. A Node that is Ready is not told
- * so, because Kubernetes would detach volumes that its kubelet still has mounted.
+ * as the evidence stands: a person may take a confirmation back, and another client its taint. That is not
+ * done while its kubelet reports, because Kubernetes would detach volumes that are still mounted.
  */
 export function decideStopped(snapshot: FenceSnapshot, record: RecordSeen): FenceVerdict {
   const { node, name, deletion } = snapshot;
@@ -30,8 +30,9 @@ export function decideStopped(snapshot: FenceSnapshot, record: RecordSeen): Fenc
   if (isTakenBack(node, record)) return enter(record, "armed", `what showed that ${name} had stopped was taken back`);
   if (hasAnotherBoot(node, record)) return enter(record, "recovering", `another machine is called ${name} now`);
   if (node.outOfService !== undefined) return enter(record, "evacuating", `Kubernetes deletes the pods of ${name}`);
-  if (node.isReady) {
-    const message = `there is evidence that ${name} has stopped (${record.evidence}), and its Node is Ready: its pods stay as long as it is`;
+  // A person who confirms knows better than the last report of a kubelet, which may be a minute old.
+  if (node.isReady || (record.evidence === "time" && node.isReporting)) {
+    const message = `there is evidence that ${name} has stopped (${record.evidence}), and its kubelet reports: its pods stay as long as it does`;
     return onRecord(wait("still-alive", message, evacuatingRequeueMs));
   }
   if (deletion?.isAsked) return decideDeletion(snapshot, record, node, deletion);

@@ -41,8 +41,8 @@ export interface TimeView {
   readonly isBootOfNode: boolean;
   readonly permitLifeMs: number | undefined;
   readonly watchdogMs: number | undefined;
-  /** The kubelet of the fenced boot reports. */
-  readonly isReady: boolean;
+  /** The kubelet of the fenced boot reports, be it that the node is not ready. */
+  readonly isReporting: boolean;
   /** The peers that the agent had adopted when it was armed, each with its Lease; one without a Lease says nothing. */
   readonly peers: readonly PeerSeen[];
   readonly observations: readonly EarlierObservation[];
@@ -69,7 +69,7 @@ export function decideTime(view: TimeView): TimeVerdict {
     return { kind: "no-evidence" };
   const overMs = view.beganMs - (armedMs ?? view.beganMs) - durationMs;
   if (overMs < 0) return { kind: "waiting", forMs: -overMs };
-  if (view.isReady) return { kind: "alive", overMs };
+  if (view.isReporting) return { kind: "alive", overMs };
   const inContact = peers.filter((peer) => isInContact(peer, view, durationMs)).length;
   const needed = provingPeers(peers.length);
   return inContact >= needed

@@ -60,7 +60,7 @@ export const guards: Guards = {
     "repair the network, or wait for the end of the partition",
   ),
   "still-alive": person(
-    "the node is confirmed to be off, or its time is over, while its Node is Ready",
+    "the node is confirmed to be off while its Node is Ready, or its time is over while its kubelet reports",
     "reset the machine by hand",
   ),
   "another-machine": person(

@@ -49,6 +49,7 @@ export function parseNode(
     bootId: status?.nodeInfo?.bootID ?? "",
     systemUuid: status?.nodeInfo?.systemUUID ?? "",
     isReady: ready?.status === "True",
+    isReporting: ready?.status === "True" || ready?.status === "False",
     isUnknown: ready?.status === "Unknown",
     unknownSinceMs: ready?.status === "Unknown" ? parseTime(ready.lastTransitionTime ?? "") : undefined,
     isInMaintenance: isInMaintenance(node),

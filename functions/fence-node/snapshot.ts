@@ -23,6 +23,8 @@ export interface NodeSeen extends MarksSeen {
   readonly bootId: string;
   readonly systemUuid: string;
   readonly isReady: boolean;
+  /** Its condition Ready is True or False: a kubelet has reported it, and Kubernetes has not found that silent. */
+  readonly isReporting: boolean;
   /** Its condition Ready is Unknown: its kubelet has fallen silent. */
   readonly isUnknown: boolean;
   /** Since when it is in that state, in milliseconds since the epoch; undefined where the condition has no time. */

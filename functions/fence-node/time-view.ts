@@ -66,7 +66,7 @@ export async function readTime(
     isBootOfNode: noted.bootId === record.bootId,
     permitLifeMs: noted.permitMs,
     watchdogMs: noted.watchdogMs,
-    isReady: node?.isReady === true,
+    isReporting: node?.isReporting === true,
     peers,
     observations,
   };

@@ -340,7 +340,7 @@ export class FenceModel implements ModelCluster {
         isBootOfNode: true,
         permitLifeMs: (seconds.permitLife - cut) * 1_000,
         watchdogMs: watchdogSeconds * 1_000,
-        isReady: false,
+        isReporting: false,
         peers: list.map((index) => this.#peerSeen(index)),
         observations: this.#observations,
       }).kind === "stopped"

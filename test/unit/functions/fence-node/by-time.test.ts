@@ -174,6 +174,16 @@ test("still-alive: a node whose kubelet reports gets no evidence by time", async
   assert.deepEqual(peers.world.taints(), ["sluice.dev/fence"]);
 });
 
+test("still-alive: a kubelet that reports that its node is not ready is alive as well, until it falls silent", async () => {
+  const peers = await peerWorld();
+  peers.world.reportsNotReady();
+  assert.equal(await peers.goOn(2 * durationMs), "still-alive");
+  assert.deepEqual([evidenceOf(peers), peers.world.taints()], [undefined, ["sluice.dev/fence"]]);
+  peers.world.falls();
+  await peers.goOn(2 * stepMs);
+  assert.equal(evidenceOf(peers), "time");
+});
+
 test("a node that is Ready five minutes after T gets no evidence by time once it is cut off, nor after it is armed again", async () => {
   const peers = await peerWorld();
   const { store } = peers.world.harness.world;

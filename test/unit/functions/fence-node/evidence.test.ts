@@ -1,6 +1,7 @@
 /** What counts as evidence that the fenced boot is over, and what does not (invariants A2 and A3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { decided, inPhase, tainted } from "./fence-snapshots.ts";
 import { armedWorld, fenceIdOf, firstBoot, type NodeWorld, node, outOfService, record } from "./node-world.ts";
 
 const key = { namespace: "", name: node.name };
@@ -122,4 +123,14 @@ test("a fence whose Node is deleted waits for its pods to go, and never makes a 
   await world.reconcile();
   assert.equal(store.find("nodes", key), undefined);
   assert.deepEqual([world.record(), world.armed()], [undefined, undefined]);
+});
+
+test("still-alive: with evidence by time a kubelet that reports again keeps its pods, and a person's word outweighs a report", () => {
+  const node = { ...tainted, isReady: false, isReporting: true, confirmed: "fence-1" };
+  const byTime = decided({ record: inPhase("stopped", "time"), node });
+  assert.deepEqual([byTime.guard, byTime.step?.kind], ["still-alive", "note-hold"]);
+  const silent = decided({ record: inPhase("stopped", "time"), node: { ...node, isReporting: false } });
+  assert.equal(silent.step?.kind, "set-out-of-service");
+  const confirmed = decided({ record: inPhase("stopped", "confirmed"), node });
+  assert.equal(confirmed.step?.kind, "set-out-of-service");
 });

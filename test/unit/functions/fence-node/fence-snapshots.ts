@@ -22,6 +22,7 @@ export const clean: NodeSeen = {
   bootId: "boot-1",
   systemUuid: "machine-1",
   isReady: true,
+  isReporting: true,
   isUnknown: false,
   unknownSinceMs: undefined,
   isInMaintenance: false,
@@ -120,9 +121,16 @@ export function shown(phase: string, hold: string): NodeSeen {
 
 export function away(phase: string): NodeSeen {
   const shownFence = { fenceId: "fence-1", phase, hold: undefined };
-  return { ...tainted, isReady: false, confirmed: "fence-1", outOfService: "ours", shown: shownFence };
+  return {
+    ...tainted,
+    isReady: false,
+    isReporting: false,
+    confirmed: "fence-1",
+    outOfService: "ours",
+    shown: shownFence,
+  };
 }
 
 export function othersTaint(): NodeSeen {
-  return { ...tainted, isReady: false, outOfService: "others" };
+  return { ...tainted, isReady: false, isReporting: false, outOfService: "others" };
 }

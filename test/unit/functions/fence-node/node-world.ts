@@ -35,6 +35,8 @@ export interface NodeWorld {
   armed(): string | undefined;
   /** The kubelet of the machine reports this boot. */
   boot(bootId: string, isReady?: boolean, systemUuid?: string): void;
+  /** The kubelet of the first boot reports that it is not ready. */
+  reportsNotReady(): void;
   setTaints(taints: readonly { readonly key: string; readonly value?: string; readonly effect: string }[]): void;
   /** The machine stops without a word. */
   falls(): void;
@@ -99,6 +101,10 @@ export function nodeWorld(given: Given = {}): NodeWorld {
     },
     setTaints: (taints) => void store.patch("nodes", key, { spec: { taints } }),
     falls: () => world.boot(firstBoot, false),
+    reportsNotReady() {
+      const conditions = [{ type: "Ready", status: "False" }];
+      store.patch("nodes", key, { status: { conditions } }, "status");
+    },
   };
   return world;
 }

@@ -22,7 +22,7 @@ const view = (change: Partial<TimeView> = {}): TimeView => ({
   isBootOfNode: true,
   permitLifeMs: 40_000,
   watchdogMs: 10_000,
-  isReady: false,
+  isReporting: false,
   peers: [peer("b"), peer("c"), peer("d")],
   observations: [{ beganMs: 146_000, renewals: new Map(["b", "c", "d"].map((name) => [name, 10])) }],
   ...change,
@@ -58,9 +58,13 @@ suite("time as evidence", () => {
   });
 
   test("a node whose kubelet reports is alive, however long its fence has been armed", () => {
-    assert.deepEqual(decideTime(view({ isReady: true })), { kind: "alive", overMs: 0 });
-    assert.deepEqual(decideTime(view({ isReady: true, armedMs: 1 })), { kind: "alive", overMs: 99_999 });
-    assert.equal(decideTime(view({ isReady: true, armedMs: undefined })).kind, "waiting", "before T nothing is known");
+    assert.deepEqual(decideTime(view({ isReporting: true })), { kind: "alive", overMs: 0 });
+    assert.deepEqual(decideTime(view({ isReporting: true, armedMs: 1 })), { kind: "alive", overMs: 99_999 });
+    assert.equal(
+      decideTime(view({ isReporting: true, armedMs: undefined })).kind,
+      "waiting",
+      "before T nothing is known",
+    );
   });
 
   test("a peer counts with the listed key, a contact of T, and two renewals since an observation that is fresh", () => {
@@ -139,7 +143,7 @@ suite("time as evidence", () => {
   });
 
   test("a Node that is Ready for five minutes after the time has a watchdog that does nothing: time is no evidence any more", () => {
-    const late = (overMs: number) => view({ isReady: true, beganMs: 162_000 + overMs });
+    const late = (overMs: number) => view({ isReporting: true, beganMs: 162_000 + overMs });
     assert.equal(decideEvidence(tainted, armed, late(299_999)).kind, "blocked");
     assert.equal(decideEvidence(tainted, armed, late(300_000)).kind, "watchdog-silent");
     const fence = { record: armed, node: tainted, time: late(300_000) };
