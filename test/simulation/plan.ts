@@ -95,6 +95,8 @@ export interface Plan {
   readonly safetyMs: number;
   /** Mean time between disturbances of each kind, in milliseconds; 0: never. */
   readonly every: Readonly<Record<Disturbance, number>>;
+  /** The least and the most time for which `stopProcess` stops a process, in milliseconds; absent: a second and a minute. */
+  readonly stoppedMs?: readonly [number, number];
 }
 
 /** What the namespace holds besides the group. */
@@ -259,6 +261,8 @@ export interface PlannedRestarts {
   readonly isTogether?: true;
   /** True: they also park processes, and write triggers; absent: neither. */
   readonly isParking?: true;
+  /** True: each message to a pod that changes something arrives a second time, up to 40 s later; absent: once. */
+  readonly isTwice?: true;
 }
 
 export interface PlannedOperator {

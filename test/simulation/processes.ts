@@ -173,17 +173,18 @@ export class Processes implements Actor {
   }
 
   /**
-   * Does kill -STOP, and kill -CONT after 1 to 60 s: what the process has sent arrives, what is sent to it waits, and its
-   * clock goes on.
+   * Does kill -STOP, and kill -CONT after 1 to 60 s unless the plan says otherwise: what the process has sent arrives, what is
+   * sent to it waits, and its clock goes on.
    */
   #pause(): void {
-    const { draw, world, log } = this.#run;
+    const { draw, world, log, plan } = this.#run;
+    const [least, most] = plan.stoppedMs ?? [1_000, 60_000];
     const running = this.#all().filter(({ process }) => process.backlog === undefined);
     if (running.length === 0) return;
     const { process } = draw.pick(running);
     process.backlog = [];
     log("simulation", `${process.name} is stopped`);
-    world.timeline.after(draw.between(1_000, 60_000), () => this.#goOn(process));
+    world.timeline.after(draw.between(least, most), () => this.#goOn(process));
   }
 
   #goOn(process: Process): void {

@@ -4,7 +4,7 @@ import { asked, asking, claiming, fencing, fencingShipped } from "./claims/scena
 import type { Draw } from "./draw.ts";
 import { standing } from "./other-operator/scenarios.ts";
 import type { Plan } from "./plan.ts";
-import { restarting, restartingAnywhere, restartingTogether, withParking } from "./restarting/scenarios.ts";
+import { restarting, restartingAnywhere, restartingLate, restartingTogether, withParking } from "./restarting/scenarios.ts";
 import { never, plain } from "./rules.ts";
 import { scalingAnywhere } from "./scaling/anywhere.ts";
 import { scaling } from "./scaling/scenarios.ts";
@@ -131,6 +131,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   restarting: (plan) => withParking(restarting(plan)),
   /** The same, killed after any write, beside rollouts, drains and downscales. */
   "restarting-anywhere": (plan) => withParking(restartingAnywhere(plan)),
+  /** The same where each message comes twice and late, and a function sleeps for ten minutes. */
+  "restarting-late": (plan) => restartingLate(plan),
   /** Processes of many pods that restart together, while pods and StatefulSets come and go. */
   "restarting-together": (plan) => withParking(restartingTogether(plan)),
   /** Claims of every kind beside whatever else a seed has drawn. */

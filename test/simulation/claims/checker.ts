@@ -190,7 +190,7 @@ export class ClaimsChecker implements Checker {
   #checkAsked(claim: Raw, claims: readonly Raw[], all: readonly Reserved[], view: SeenView): void {
     const what = `${claim.by} claims ${claim.line}`;
     const set = view.members.find(({ metadata }) => metadata.name === claim.zone);
-    if (set === undefined) return;
+    if (set === undefined || (claim.kind === "process" && this.#isDownAlready(claim, set, view))) return;
     const others = view.members.filter(({ metadata }) => metadata.name !== claim.zone);
     const down = others.flatMap((one) => [...this.#down(one, claims, all, view)]);
     const taken = claims.find(({ zone }) => zone !== claim.zone);
@@ -199,6 +199,16 @@ export class ClaimsChecker implements Checker {
     // The budget for disruptions does not limit pods that leave for good; rollout-operator does the same.
     const isLimited = claim.kind !== "volume" && ![...shippedTakers.values()].some((by) => by === claim.by);
     if (isLimited) this.#checkLimit(what, set, claims, all, view);
+  }
+
+  /** Whether the pods of a claim take nothing more from the group when their processes restart. */
+  #isDownAlready(claim: Raw, { spec }: StoredStatefulSet, view: SeenView): boolean {
+    const start = spec.ordinals?.start ?? 0;
+    const ordinals = Array.from({ length: spec.replicas }, (_, at) => start + at).filter((one) => names(claim, one));
+    return !ordinals.some((ordinal) => {
+      const pod = view.pod(`${claim.zone}-${ordinal}`);
+      return pod !== undefined && isUp(pod);
+    });
   }
 
   #checkLimit(

@@ -1,7 +1,10 @@
 /** Restarts of processes in the simulation break no promise, and everything does happen. */
+import assert from "node:assert/strict";
 import { test } from "node:test";
 import { happens } from "../happens.ts";
-import { restarting, restartingAnywhere, restartingTogether, withParking } from "./scenarios.ts";
+import { simulate } from "../simulation.ts";
+import { restartRules } from "./rules-restarting.ts";
+import { restarting, restartingAnywhere, restartingLate, restartingTogether, withParking } from "./scenarios.ts";
 
 test("restarts by the shipped function leave allocation as the user had it, and end, however late their calls are (P1 to P6)", () => {
   const done = [
@@ -24,6 +27,22 @@ test("restarts by the shipped function leave allocation as the user had it, and 
     /restarter-\d+ is killed/,
     /set allocation to/,
   ]);
+});
+
+test("with each message twice and up to 40 s late, and functions that slept for ten minutes, P1 to P4 hold", () => {
+  const late = [/manager +group-[ab]-\d has started/, /restarter-\d+ goes on/, /set allocation to/];
+  return happens("restarting-late", restartingLate, 6, late);
+});
+
+test("without epochs a late call is seen to stop a process that is newer than its claim (P4)", async () => {
+  const { wrappers } = restartRules.find(({ rule }) => rule === "P-epoch") ?? assert.fail("no such rule");
+  const broken = new Set<string>();
+  for (let seed = 1; seed <= 4; seed++) {
+    const { violations } = await simulate(seed, { aim: (plan) => restartingLate(plan), wrappers });
+    for (const { invariant, message } of violations)
+      if (/stops \S+ of \S+, and its claim names/.test(message)) broken.add(invariant);
+  }
+  assert.deepEqual([...broken], ["P4"]);
 });
 
 test("restarts that are killed after any write, beside rollouts, drains and scale-downs, end as well (P1 to P6)", () => {

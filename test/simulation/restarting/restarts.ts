@@ -33,6 +33,8 @@ const managed = {
 const unchecked = { "sluice.dev/restart-unchecked": "database-settled,started-copy,masters-whole,role-elsewhere" };
 /** What a user sets after a request of ours was sent, and before it arrives, is lost: in that time, in milliseconds. */
 const underWayMs = 30_000;
+/** The second copy of a message arrives at most so long after the first one, in milliseconds: three phases take less. */
+const againWithinMs = 40_000;
 
 export class Restarts implements Actor {
   readonly name = "restarts";
@@ -237,7 +239,22 @@ export class Restarts implements Actor {
     });
   }
 
+  /** Each message that changes something arrives a second time where the plan says so, however late. */
+  #arriveAgain(pod: StoredPod, delivery: Delivery): void {
+    const { world, namespace, draw, plan } = this.#run;
+    if (plan.restarts?.isTwice !== true || delivery.method === "GET") return;
+    const { name, uid } = pod.metadata;
+    world.timeline.after(draw.between(0, againWithinMs), () => {
+      if (world.store.find("pods", { namespace, name })?.metadata.uid === uid) this.#reply(pod, delivery);
+    });
+  }
+
   #answer(pod: StoredPod, delivery: Delivery): PodReply {
+    this.#arriveAgain(pod, delivery);
+    return this.#reply(pod, delivery);
+  }
+
+  #reply(pod: StoredPod, delivery: Delivery): PodReply {
     const { draw, isFaulty, plan } = this.#run;
     if (isFaulty() && draw.chance(plan.restarts?.lose ?? 0))
       return draw.pick<PodReply>(["break", "hang", { status: 500 }]);
@@ -252,7 +269,9 @@ export class Restarts implements Actor {
   }
 
   #noteLost(): void {
-    const isClose = this.#run.world.timeline.nowMs() - this.#wantedMs < underWayMs;
+    const { world, plan } = this.#run;
+    const longestMs = underWayMs + (plan.restarts?.isTwice === true ? againWithinMs : 0);
+    const isClose = world.timeline.nowMs() - this.#wantedMs < longestMs;
     if (isClose) this.#wanted = "lost";
   }
 

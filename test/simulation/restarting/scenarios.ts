@@ -22,6 +22,19 @@ export function withParking(plan: Plan): Plan {
   return plan.restarts === undefined ? plan : { ...plan, restarts: { ...plan.restarts, isParking: true } };
 }
 
+/**
+ * The same where each message arrives twice, the second time up to 40 s late, which is longer than three phases take. Processes
+ * sleep for ten minutes, and then go on with what they were about to do.
+ */
+export function restartingLate(plan: Plan): Plan {
+  return restarting(plan, {
+    restarts: { everyMs: 5_000, lose: 0, late: 0.02, isTwice: true },
+    safetyMs: 1_200_000,
+    stoppedMs: [600_000, 610_000],
+    every: { ...never, stopProcess: 600_000 },
+  });
+}
+
 /** The same where each write may be the last one of its process, beside rollouts, drains and scale-downs. */
 export function restartingAnywhere(plan: Plan): Plan {
   return restarting(plan, {
