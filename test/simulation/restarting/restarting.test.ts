@@ -37,7 +37,7 @@ test("with each message twice and up to 40 s late, and functions that slept for 
 test("without epochs a late call is seen to stop a process that is newer than its claim (P4)", async () => {
   const { wrappers } = restartRules.find(({ rule }) => rule === "P-epoch") ?? assert.fail("no such rule");
   const broken = new Set<string>();
-  for (let seed = 1; seed <= 4; seed++) {
+  for (let seed = 1; seed <= 3; seed++) {
     const { violations } = await simulate(seed, { aim: (plan) => restartingLate(plan), wrappers });
     for (const { invariant, message } of violations)
       if (/stops \S+ of \S+, and its claim names/.test(message)) broken.add(invariant);

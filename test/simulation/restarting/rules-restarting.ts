@@ -3,7 +3,7 @@ import { decideCall } from "../../../functions/advance-process-restart/process-m
 import type { PodAnswer, PodHttp, PodRequest } from "../../../functions/shared/http/pod-http.ts";
 import type { Wrappers } from "../replica.ts";
 import { type RemovedRule, wrapProtocol } from "../rules.ts";
-import { restarting, restartingTogether } from "./scenarios.ts";
+import { restarting, restartingLate, restartingTogether } from "./scenarios.ts";
 
 /** Changes what is sent to pods, and what they answer. */
 function rewriting(
@@ -62,7 +62,7 @@ export const restartRules: readonly RemovedRule[] = [
     rule: "P-epoch",
     removed: "the refusal of a lower epoch: a late call stops the process that came after it",
     breaks: ["P1", "P2", "P4", "L1"],
-    aim: (plan) => restarting(plan),
+    aim: (plan) => restartingLate(plan),
     wrappers: {
       decideCall: (call, view) => {
         const isLate = view.last !== undefined && call.epoch < view.last.epoch;
