@@ -14,7 +14,7 @@ import { ensureHelms, hasHelms, type KUBERNETES } from "./controlplane/assets.ts
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
-import { ensureOpenSearch } from "./opensearch/program.ts";
+import { ensureDatabases } from "./opensearch/program.ts";
 import { buildServer } from "./runner/built.ts";
 import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts";
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";
@@ -307,7 +307,7 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   if (chosen.some(({ isTriedAgain }) => isTriedAgain)) {
     await prepare(prepareControlPlane);
     await prepare(() => ensurePackages(log));
-    await prepare(() => ensureOpenSearch(log));
+    await prepare(() => ensureDatabases(log));
   }
   if (chosen.some(({ kubernetes }) => kubernetes === "oldest")) await prepare(prepareOldest);
   const startedMs = performance.now();

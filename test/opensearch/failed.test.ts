@@ -1,38 +1,25 @@
 /** A broken file meets the processes of a real OpenSearch that restart in their turn: one fails, and the mended file ends it. */
 import assert from "node:assert/strict";
-import { after, before, suite, test } from "node:test";
+import { suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
-import { packagesForTests } from "../support/packages.ts";
-import { skipWithoutControlPlane } from "../support/scene.ts";
 import { slowMs } from "./nodes.ts";
-import { asDatabase, Pods, phaseKey } from "./pods.ts";
-import { openSearchForTests } from "./program.ts";
-
-const home = await openSearchForTests();
-const packages = await packagesForTests();
-const skip = home === undefined || packages === undefined || (await skipWithoutControlPlane());
+import { phaseKey } from "./pods.ts";
+import { skip, stage } from "./stage.ts";
 
 suite("three processes of a real OpenSearch that get a broken file", { skip }, () => {
-  let pods: Pods;
-
-  before(async () => {
-    if (home === undefined || packages === undefined) return;
-    pods = await Pods.open({ home, packages, zones: 3, annotations: asDatabase, hasSecrets: true });
-    await pods.startFunction();
-  });
-
-  after(() => pods?.close());
+  const on = stage(() => ({ hasSecrets: true }));
 
   const phases = () =>
-    Promise.all(pods.names.map(async (name) => (await pods.metadataOf(name)).annotations?.[phaseKey] ?? ""));
+    Promise.all(on.pods.names.map(async (name) => (await on.pods.metadataOf(name)).annotations?.[phaseKey] ?? ""));
 
   /** How often the process of each pod has been stopped. */
   const stops = async () => {
-    const journal = await pods.journal();
-    return pods.names.map((name) => journal.filter((line) => line === `stopping ${name}`).length);
+    const journal = await on.pods.journal();
+    return on.pods.names.map((name) => journal.filter((line) => line === `stopping ${name}`).length);
   };
 
   test("one fails, the others keep running, allocation is on, and the mended file alone brings all to it", async () => {
+    const { pods } = on;
     const { nodes, names } = pods;
     await pods.expect(["no.such.setting: true"]);
     await Promise.all(names.map((name) => pods.mark(name, "schedule-rolling")));

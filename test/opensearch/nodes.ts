@@ -1,7 +1,7 @@
 /**
- * Nodes of one real OpenSearch cluster, on addresses of their own of the loopback network. Each keeps its data while it is down,
- * as on a volume. The file with its settings is the same for all, and the environment has what differs, as in the pods of a
- * StatefulSet.
+ * Nodes of one real cluster of OpenSearch or Elasticsearch, on addresses of their own of the loopback network. Each keeps its data
+ * while it is down, as on a volume. The file with its settings is the same for all, and the environment has what differs, as in
+ * the pods of a StatefulSet.
  */
 import { chmod, chown, cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,6 +10,7 @@ import { fetch } from "undici";
 import { eventually } from "../controlplane/api.ts";
 import { freePort, releasePorts } from "../controlplane/ports.ts";
 import { type End, type Launched, launch, tail } from "../controlplane/processes.ts";
+import type { Product } from "./program.ts";
 import { Security, withoutTls } from "./security.ts";
 
 /** Time that a start, or a change in the cluster, may take on a busy machine. */
@@ -31,6 +32,15 @@ const flags = [
   "-Dio.netty.recycler.maxCapacityPerThread=0",
   "-Dio.netty.allocator.numDirectArenas=0",
 ];
+
+/** As the script of OpenSearch's distribution sets them. */
+const ofDistribution = ["-Dopensearch.distribution.type=tar", "-Dopensearch.bundled_jdk=false"];
+
+/** The setting that names the nodes which form a new cluster. */
+const firstMasters: Readonly<Record<Product, string>> = {
+  opensearch: "cluster.initial_cluster_manager_nodes",
+  elasticsearch: "cluster.initial_master_nodes",
+};
 
 const logging = `status = error
 appender.console.type = Console
@@ -55,38 +65,47 @@ export interface Health {
   readonly number_of_nodes: number;
 }
 
+export interface NodesOptions {
+  /** Default: OpenSearch. */
+  readonly product?: Product;
+  /** For nodes that can have TLS, and have none at first. */
+  readonly security?: Security;
+}
+
 export class Nodes {
   readonly names: readonly string[];
   /** The port of HTTP at every node's own address, as with pods. */
   readonly port: number;
   readonly #folder: string;
+  readonly #product: Product;
   readonly #transportPort: number;
   readonly #network: string;
   /** Undefined for nodes that cannot have TLS. */
   readonly #security: Security | undefined;
   readonly #processes = new Map<string, Launched>();
 
-  private constructor(folder: string, names: readonly string[], ports: readonly number[], security?: Security) {
+  private constructor(folder: string, names: readonly string[], ports: readonly number[], options: NodesOptions) {
     this.#folder = folder;
+    this.#product = options.product ?? "opensearch";
     this.names = names;
     const [port = 0, transportPort = 0] = ports;
     this.port = port;
     this.#transportPort = transportPort;
-    this.#security = security;
+    this.#security = options.security;
     // A network for each process, so that two do not meet: all of 127/8 is this machine.
     this.#network = `127.${1 + (process.pid % 250)}.253`;
   }
 
-  /** Prepares nodes of these names, none of which runs yet. `home`: the folder of OpenSearch. */
-  static async make(home: string, names: readonly string[], security?: Security): Promise<Nodes> {
+  /** Prepares nodes of these names, none of which runs yet. `home`: the folder of their program. */
+  static async make(home: string, names: readonly string[], options: NodesOptions = {}): Promise<Nodes> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-opensearch-"));
-    const nodes = new Nodes(folder, names, [await freePort(), await freePort()], security);
+    const nodes = new Nodes(folder, names, [await freePort(), await freePort()], options);
     // The other user can read nothing in the home of root, where the cache is.
     await chmod(folder, 0o755);
     const copy = join(folder, "home");
     const optional = join(home, "optional");
     await cp(home, copy, { recursive: true, filter: (path) => path !== optional });
-    if (security !== undefined) await Security.install(home, copy);
+    if (options.security !== undefined) await Security.install(home, copy);
     for (const name of names) await nodes.#prepare(name);
     return nodes;
   }
@@ -105,7 +124,7 @@ export class Nodes {
     return join(this.#folder, ...parts);
   }
 
-  /** The folder in which a node expects `opensearch.yml`. */
+  /** The folder in which a node expects its main file. */
   configOf(name: string): string {
     return this.path(name, "config");
   }
@@ -114,7 +133,12 @@ export class Nodes {
     return `${this.#network}.${this.names.indexOf(name) + 1}`;
   }
 
-  /** The text of `opensearch.yml`, for all nodes. `more`: further lines, or others in the place of lines with the same key. */
+  /** The main file, for all nodes, by its name. `more`: as of `settings`. */
+  files(more?: readonly string[]): Readonly<Record<string, string>> {
+    return { [`${this.#product}.yml`]: this.settings(more) };
+  }
+
+  /** The text of the main file, for all nodes. `more`: further lines, or others in the place of lines with the same key. */
   settings(more: readonly string[] = this.#security ? withoutTls : []): string {
     const lines = [
       "cluster.name: sluice",
@@ -124,7 +148,7 @@ export class Nodes {
       "path.logs: $" + "{NODE_FOLDER}/logs",
       `http.port: ${this.port}`,
       `transport.port: ${this.#transportPort}`,
-      `cluster.initial_cluster_manager_nodes: [${this.names.join(", ")}]`,
+      `${firstMasters[this.#product]}: [${this.names.join(", ")}]`,
       `discovery.seed_hosts: [${this.names.map((name) => `"${this.addressOf(name)}:${this.#transportPort}"`).join(", ")}]`,
       // A full disk of this machine is no matter of a test.
       "cluster.routing.allocation.disk.threshold_enabled: false",
@@ -149,15 +173,19 @@ export class Nodes {
       ...["--pdeathsig", "KILL", "--", "java", "-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"],
       // Its files would stay behind in the system's folder.
       ...["-XX:-UsePerfData", `-Djava.io.tmpdir=${this.path(name, "tmp")}`, "-Djava.security.manager=allow"],
-      ...[`-Dopensearch.path.home=${home}`, `-Dopensearch.path.conf=${this.configOf(name)}`],
-      ...["-Dopensearch.distribution.type=tar", "-Dopensearch.bundled_jdk=false", ...flags],
-      ...["-cp", `${home}/lib/*`, "org.opensearch.bootstrap.OpenSearch"],
+      ...flags,
+      ...(this.#product === "opensearch"
+        ? [
+            ...[`-Dopensearch.path.home=${home}`, `-Dopensearch.path.conf=${this.configOf(name)}`, ...ofDistribution],
+            ...["-cp", `${home}/lib/*`, "org.opensearch.bootstrap.OpenSearch"],
+          ]
+        : ["-cp", `${home}/lib/*:${home}/classes`, "ElasticsearchNode", home, this.configOf(name)]),
     ];
   }
 
   /** Starts a node with these settings, and resolves when it answers. Throws with its last lines if it ends before that. */
   async start(name: string, settings = this.settings()): Promise<void> {
-    await writeFile(join(this.configOf(name), "opensearch.yml"), settings);
+    await writeFile(join(this.configOf(name), `${this.#product}.yml`), settings);
     const [file, ...args] = this.commandOf(name);
     const log = this.path(`${name}.log`);
     const env = { PATH: process.env.PATH, ...this.environment(name) };

@@ -21,8 +21,7 @@ import type { Packages } from "../support/packages.ts";
 import { podNamesIn } from "../support/pod-names.ts";
 import { Server, type ServerOptions } from "../support/server.ts";
 import { Container } from "./container.ts";
-import { Nodes, nodeGroup, slowMs } from "./nodes.ts";
-import type { Security } from "./security.ts";
+import { Nodes, type NodesOptions, nodeGroup, slowMs } from "./nodes.ts";
 
 export const namespace = "search";
 const group = "db";
@@ -40,8 +39,8 @@ export function asDatabase(port: number): Readonly<Record<string, string>> {
   return { "sluice.dev/restart-database": "opensearch", "sluice.dev/restart-database-url": `http://:${port}` };
 }
 
-export interface PodsOptions {
-  /** The folder of OpenSearch. */
+export interface PodsOptions extends NodesOptions {
+  /** The folder of the program that the nodes run. */
   readonly home: string;
   readonly packages: Packages;
   /** Each has one pod. */
@@ -52,8 +51,6 @@ export interface PodsOptions {
   readonly drainSeconds?: string;
   /** For each pod its expected files are in a Secret, and it mounts another one. Default: a test mounts the files itself. */
   readonly hasSecrets?: boolean;
-  /** Nodes that can have TLS, and have none at first. */
-  readonly security?: Security;
 }
 
 const expectedSecret = (name: string) => `${name}-files`;
@@ -109,7 +106,7 @@ export class Pods {
 
   /** Resolves when all nodes are one green cluster, and all pods are ready. */
   static async open(options: PodsOptions): Promise<Pods> {
-    const nodes = await Nodes.make(options.home, namesIn(options.zones), options.security);
+    const nodes = await Nodes.make(options.home, namesIn(options.zones), options);
     const folder = await mkdtemp(join(tmpdir(), "sluice-opensearch-pods-"));
     const controlPlane = await startControlPlane();
     const api = await Api.open(controlPlane, { userAgent: "sluice-test-opensearch" });
@@ -149,7 +146,7 @@ export class Pods {
 
   #makePod(name: string, shell: RunnerShell, options: ServedPodOptions): Promise<ServedPod> {
     return ServedPod.make(shell, {
-      files: { "opensearch.yml": this.nodes.settings(this.#mounted) },
+      files: this.nodes.files(this.#mounted),
       // A runner that is killed takes its process with it, as PID 1 of a container does.
       command: [
         "setpriv",
@@ -192,7 +189,7 @@ export class Pods {
   }
 
   async #createSecrets(): Promise<void> {
-    const stringData = { "opensearch.yml": this.nodes.settings() };
+    const stringData = this.nodes.files();
     for (const pod of this.names) {
       const [expected, mounted] = [expectedSecret(pod), mountedSecret(pod)];
       for (const name of [expected, mounted])
@@ -208,7 +205,7 @@ export class Pods {
 
   /** Writes these lines into the expected Secrets of these pods, as a person does. */
   async expect(lines: readonly string[], names = this.names): Promise<void> {
-    const stringData = { "opensearch.yml": this.nodes.settings(lines) };
+    const stringData = this.nodes.files(lines);
     for (const name of names) await this.api.patch(secretPath(expectedSecret(name)), { stringData });
   }
 
@@ -244,12 +241,21 @@ export class Pods {
     this.#leaving.delete(name);
   }
 
+  get controlPlane(): ControlPlane {
+    return this.#controlPlane;
+  }
+
+  /** Of a Sluice with this one function, which finds the pods. */
+  get functionSettings(): Readonly<Record<string, string>> {
+    return { FUNCTION: "advance-process-restart", NODE_OPTIONS: podNamesIn(this.#folder) };
+  }
+
   /** Starts Sluice with this one function, as a process of its own. One that runs already ends before, as by `kill -9`. */
   async startFunction(more: Pick<ServerOptions, "program" | "flags" | "settings"> = {}): Promise<void> {
     await this.#function?.kill();
-    const own = { FUNCTION: "advance-process-restart", NODE_OPTIONS: podNamesIn(this.#folder) };
-    const settings = { ...more.settings, ...own };
-    this.#function = await Server.start({ ...more, kubeconfig: this.#controlPlane.kubeconfig, namespace, settings });
+    const { kubeconfig } = this.#controlPlane;
+    const settings = { ...more.settings, ...this.functionSettings };
+    this.#function = await Server.start({ ...more, kubeconfig, namespace, settings });
   }
 
   /** What the function has logged since it started. */
@@ -266,7 +272,7 @@ export class Pods {
   /** Brings these lines into the mounted file of all pods, as the kubelet does for a changed Secret. */
   async mount(lines: readonly string[]): Promise<void> {
     this.#mounted = lines;
-    const files = { "opensearch.yml": this.nodes.settings(lines) };
+    const files = this.nodes.files(lines);
     for (const { pod } of this.#served.values()) await pod.mount(files);
   }
 
