@@ -1,7 +1,7 @@
 /**
- * Nodes of one real cluster of OpenSearch or Elasticsearch, on addresses of their own of the loopback network. Each keeps its data
- * while it is down, as on a volume. The file with its settings is the same for all, and the environment has what differs, as in
- * the pods of a StatefulSet.
+ * Nodes of one real cluster of OpenSearch or Elasticsearch, on addresses of their own of the loopback network. Each keeps its
+ * data while it is down, as on a volume. The file with its settings is the same for all, and the environment has what differs,
+ * as in the pods of a StatefulSet.
  */
 import { chmod, chown, cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
