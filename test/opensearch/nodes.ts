@@ -63,6 +63,7 @@ export interface NodeAnswer<T = unknown> {
 export interface Health {
   readonly status: string;
   readonly number_of_nodes: number;
+  readonly initializing_shards: number;
 }
 
 export interface NodesOptions {

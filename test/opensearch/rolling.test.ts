@@ -1,15 +1,14 @@
 /** All processes of a real OpenSearch restart in their turn, under load: one at a time, and no acknowledged write is lost. */
 import assert from "node:assert/strict";
-import { after, before, suite, test } from "node:test";
-import { packagesForTests } from "../support/packages.ts";
-import { skipWithoutControlPlane } from "../support/scene.ts";
-import { asDatabase, Pods, type ProcessEvent } from "./pods.ts";
-import { openSearchForTests } from "./program.ts";
+import { after, suite, test } from "node:test";
+import { eventually } from "../controlplane/api.ts";
+import { type Health, slowMs } from "./nodes.ts";
+import type { ProcessEvent } from "./pods.ts";
+import { skip, stage } from "./stage.ts";
 import { Traffic } from "./traffic.ts";
 
-const home = await openSearchForTests();
-const packages = await packagesForTests();
-const skip = home === undefined || packages === undefined || (await skipWithoutControlPlane());
+/** The setting that bounds how fast copies are made. */
+const recoveryRate = "indices.recovery.max_bytes_per_sec";
 
 /** How many processes were down at most at the same time: from their stop on, until they start again. */
 function mostDown(journal: readonly string[]): number {
@@ -34,22 +33,19 @@ function phasesOf(events: readonly ProcessEvent[], markedMs: number, endedMs: nu
 }
 
 suite("three processes of a real OpenSearch that restart in their turn", { skip }, () => {
-  let pods: Pods;
   let traffic: Traffic;
 
-  before(async () => {
-    if (home === undefined || packages === undefined) return;
-    pods = await Pods.open({ home, packages, zones: 3, annotations: asDatabase, drainSeconds: "2" });
-    traffic = await Traffic.start(pods, 10_000);
-    await pods.startFunction();
-  });
+  after(() => traffic?.stop());
 
-  after(async () => {
-    await traffic?.stop();
-    await pods?.close();
-  });
+  const on = stage(() => ({
+    drainSeconds: "2",
+    async prepare(pods) {
+      traffic = await Traffic.start(pods, 10_000);
+    },
+  }));
 
   test("each restarts once with the new file, never two are down, no write is lost, and a reader sees no error", async (context) => {
+    const { pods } = on;
     const { nodes, names } = pods;
     const uids = (await Promise.all(names.map((name) => pods.metadataOf(name)))).map(({ uid }) => uid);
     await pods.mount(["node.attr.x: after"]);
@@ -78,5 +74,35 @@ suite("three processes of a real OpenSearch that restart in their turn", { skip 
       const { body } = await nodes.ask(name, "/_nodes/_local?filter_path=nodes.*.attributes");
       assert.match(JSON.stringify(body), /"x":"after"/, name);
     }
+  });
+
+  test("a yellow database is waited for while copies move, and restarted in turn when it is yellow and nothing moves", async () => {
+    const { pods } = on;
+    const { nodes, names } = pods;
+    const [first = ""] = names;
+    const begun = (await pods.journal()).length;
+    const since = async () => (await pods.journal()).slice(begun);
+    // One copy more than there are nodes: it is never assigned.
+    const settings = { number_of_shards: 1, number_of_replicas: names.length };
+    assert.equal((await nodes.ask(first, "/spare", "PUT", { settings })).status, 200);
+    assert.equal(await nodes.set(first, { [recoveryRate]: "30kb" }), 200);
+    await nodes.ask(first, "/documents/_settings", "PUT", { number_of_replicas: 0 });
+    await nodes.ask(first, "/documents/_settings", "PUT", { number_of_replicas: names.length - 1 });
+    const logged = pods.log.length;
+    await Promise.all(names.map((name) => pods.mark(name, "schedule-rolling")));
+    // Whether the cluster still notes its tasks at that moment is a matter of chance.
+    const waits = /the database is yellow, and (\d shards initialise|tasks of its cluster wait)/;
+    await eventually("a wait for what moves", slowMs, async () => waits.test(pods.log.slice(logged)) || undefined);
+    const { body: moving } = await nodes.ask<Health>(first, "/_cluster/health");
+    assert.deepEqual([moving.status, moving.initializing_shards > 0], ["yellow", true]);
+    assert.deepEqual(await since(), []);
+    assert.equal(await nodes.set(first, { [recoveryRate]: null }), 200);
+    await pods.restarted(names);
+    const events = names.flatMap((name) => ["stopping", "stop", "start"].map((event) => `${event} ${name}`));
+    assert.deepEqual((await since()).toSorted(), events.toSorted(), "each restarts once");
+    assert.equal(mostDown(await since()), 1);
+    assert.equal((await nodes.ask<Health>(first, "/_cluster/health")).body.status, "yellow");
+    assert.deepEqual(await nodes.settingsAt(first), {});
+    assert.equal(await pods.claims(), "");
   });
 });
