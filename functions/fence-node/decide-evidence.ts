@@ -5,8 +5,8 @@ import { decideTime, type TimeView } from "./decide-time.ts";
 import type { NodeSeen, RecordSeen } from "./snapshot.ts";
 
 /**
- * A Node whose kubelet reports for so long after the time is over has not been reset, in milliseconds. It is longer than Kubernetes takes
- * to notice that a kubelet is silent.
+ * A Node whose kubelet reports for so long after the time is over has not been reset, in milliseconds. It is longer than
+ * Kubernetes takes to notice that a kubelet is silent.
  */
 const silentAfterMs = 300_000;
 

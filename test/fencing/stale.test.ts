@@ -1,5 +1,5 @@
 /**
- * What a fence reads is lost, late, old or wrong, on real machines. No event reaches the shipped function, the clocks of two
+ * What a fence rests on is lost, late, old or wrong, on real machines. No event reaches the shipped function, the clocks of two
  * API servers are 30 s apart, and all clocks are set by minutes while the fences are armed (A1, A8).
  */
 import assert from "node:assert/strict";
@@ -92,7 +92,7 @@ describe("a fence of which no event is delivered, by wrong clocks", { skip, conc
   }
 
   before(async () => {
-    // The fields of a year that begins with 1970, as on a machine whose clock has no battery.
+    // A machine whose clock has no battery begins with this year.
     clocks.set("node-6", -Date.now());
     link = await LateLink.start();
     const settings = { ...clocks.environment(), KUBERNETES_SERVICE_PORT: String(link.port) };
