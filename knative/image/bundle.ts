@@ -10,6 +10,7 @@
 import { readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
+import { script } from "../../triggers/status/script.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, statusFunctions, table } from "../../triggers/table.ts";
 import { bundlePlugin } from "./bundle-plugin.ts";
 import { Later, quickToStart, root, smaller } from "./bundling.ts";
@@ -57,6 +58,16 @@ function withOneFunction(name: string): Plugin {
   };
 }
 
+/** The page's script is read from files that the image does not have. */
+const withScript: Plugin = {
+  name: "with-script",
+  setup(bundle) {
+    bundle.onLoad({ filter: /\/triggers\/status\/script\.ts$/ }, () => ({
+      contents: `export const script = ${JSON.stringify(script)};`,
+    }));
+  },
+};
+
 /** No user must need to know the contents of our development dependencies, or be attacked by them. */
 async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void> {
   const { packages } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
@@ -96,7 +107,7 @@ async function main(outdir: string): Promise<void> {
   // Files of an earlier build would be shipped as well.
   await rm(server, { recursive: true, force: true });
   const later = new Later();
-  const plugins = [later.plugin, ...quickToStart];
+  const plugins = [later.plugin, withScript, ...quickToStart];
   for (const name of ["all", ...table.map((one) => one.name)]) {
     const alone = name === "all" ? [] : [withOneFunction(name)];
     const outdir = join(server, name);

@@ -1,6 +1,7 @@
 /** The groups of the page: those at work with all of their zones, and those at rest in one line each. */
 import { html } from "hono/html";
 import type { GroupStatus, ZoneStatus } from "../../functions/shared/contract/status.ts";
+import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 import { ago, guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
 import { legend, podsOf, stateOf } from "./page-pods.ts";
 
@@ -9,7 +10,7 @@ export function groupsAtWork(groups: readonly GroupStatus[], at: string): Markup
   const cards = groups.map((group) => {
     const { namespace, group: name, state, updated, wanted, ready, lastReadyAt } = group;
     const counts = html`<b>${updated} of ${wanted} updated</b> · ${ready} ready`;
-    return html`<article class="card group"><div class="head"><h3>${name} <span class="quiet">${namespace}</span></h3>
+    return html`<article class="card group" id="${idOf(group)}"><div class="head"><h3>${name} <span class="quiet">${namespace}</span></h3>
 <div>${counts} · ${state}${ago(lastReadyAt, at, "· last pod ready ")}</div></div>
 ${verdictsOf(group, at)}${bars(group)}${zonesTable(group)}</article>
 `;
@@ -22,12 +23,15 @@ export function groupsAtRest(groups: readonly GroupStatus[], at: string): Markup
   const lines = groups.map((group) => {
     const { namespace, group: name, zones, ready, wanted, lastReadyAt } = group;
     const counts = `${plural(zones.length, "zone")}, ${ready} of ${wanted} ready`;
-    return html`<li><details><summary><b>${name}</b> <span class="quiet">${namespace}</span> ${counts}${ago(lastReadyAt, at, "· last pod ready ")}</summary>
+    return html`<li id="${idOf(group)}"><details><summary><b>${name}</b> <span class="quiet">${namespace}</span> ${counts}${ago(lastReadyAt, at, "· last pod ready ")}</summary>
 ${verdictsOf(group, at)}${zonesTable(group)}</details></li>
 `;
   });
   return section("rest", "At rest", plural(groups.length, "group"), html`<ul class="card rest">${lines}</ul>`);
 }
+
+/** By it the script of the page knows a group again, wherever it stands then. */
+const idOf = (key: GroupKey): string => `group-${groupPathOf(key)}`;
 
 function verdictsOf({ functions }: GroupStatus, at: string): Markup {
   if (functions.length === 0) return nothing;

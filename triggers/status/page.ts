@@ -1,12 +1,15 @@
 /** The page of the status: complete as it is sent, without script, and without anything that could be pressed. */
 import { html } from "hono/html";
-import type { PersonEntry, Status } from "../../functions/shared/contract/status.ts";
+import type { GroupStatus, PersonEntry, Status } from "../../functions/shared/contract/status.ts";
+import { scriptAsset, styleAsset } from "./assets.ts";
 import { eventsOf } from "./page-events.ts";
 import { groupsAtRest, groupsAtWork } from "./page-groups.ts";
 import { guardSign, type Markup, moment, nothing, plural, section, since, todoLine } from "./page-parts.ts";
 import { volumesOf } from "./page-volumes.ts";
 import { evictionsThatWait } from "./page-waiting.ts";
-import { stylePath } from "./style.ts";
+
+/** More would take too long to be read out. */
+const mostNews = 3;
 
 /** The whole document. All links are relative, because a proxy may have put a path before it. */
 export async function renderPage(status: Status): Promise<string> {
@@ -16,9 +19,9 @@ export async function renderPage(status: Status): Promise<string> {
   const page = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><title>${titleOf(status, working.length)}</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="./${stylePath}"></head>
+<link rel="stylesheet" href="./${styleAsset.path}"><script type="module" src="./${scriptAsset.path}"></script></head>
 <body class="${unansweredSince === null ? "" : "stale"}"><div class="wrap">
-${headerOf(status)}<main>
+${headerOf(status)}<div class="live" id="live" data-news="${newsOf(status, working)}"></div><main>
 ${unansweredOf(status)}${leftOutOf(status)}${needsOf(status)}${groupsAtWork(working, at)}
 ${evictionsThatWait(status)}${volumesOf(status)}${groupsAtRest(resting, at)}${eventsOf(status)}</main>
 <footer><span>Read only: it has no button, and no right to write.</span> <a href="?format=json">the same as JSON</a> <span>answered by ${status.answeredBy.replica}</span></footer>
@@ -29,10 +32,19 @@ ${evictionsThatWait(status)}${volumesOf(status)}${groupsAtRest(resting, at)}${ev
 
 function titleOf({ needsPerson, unansweredSince }: Status, atWork: number): string {
   if (unansweredSince !== null) return "? no answer of the API server · Sluice";
-  const { length } = needsPerson;
-  if (length > 0) return `! ${length} ${length === 1 ? "needs" : "need"} you · Sluice`;
+  if (needsPerson.length > 0) return `! ${needsOfYou(needsPerson)} · Sluice`;
   return atWork > 0 ? `${plural(atWork, "group")} at work · Sluice` : "all at rest · Sluice";
 }
+
+/** What a screen reader gets when it changes. */
+function newsOf({ needsPerson, unansweredSince }: Status, working: readonly GroupStatus[]): string {
+  if (unansweredSince !== null) return "The API server does not answer.";
+  const groups = working.map(({ group, updated, wanted }) => `${group}: ${updated} of ${wanted} updated`);
+  const needs = needsPerson.length === 0 ? "Nothing needs you" : needsOfYou(needsPerson);
+  return `${[needs, ...groups.slice(0, mostNews)].join("; ")}.`;
+}
+
+const needsOfYou = ({ length }: readonly PersonEntry[]) => `${length} ${length === 1 ? "needs" : "need"} you`;
 
 function headerOf({ at, answeredBy }: Status): Markup {
   const { replica, version, mode, namespaces } = answeredBy;

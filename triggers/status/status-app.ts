@@ -5,8 +5,8 @@ import { gzip } from "node:zlib";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import type { Status } from "../../functions/shared/contract/status.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
+import { type Asset, scriptAsset, styleAsset } from "./assets.ts";
 import { renderPage } from "./page.ts";
-import { style, stylePath } from "./style.ts";
 
 export interface StatusAppOptions {
   /** Undefined: nothing was read yet. Absent: this process keeps no views. */
@@ -22,8 +22,9 @@ export interface StatusAppOptions {
 
 /** The second is that of rollout-operator's page. */
 const paths = ["/", "/ui/status"];
+const assets = [styleAsset, scriptAsset];
 /** From both paths `./assets` leads to one of these. */
-const assetPaths = ["/", "/ui/"].map((folder) => `${folder}${stylePath}`);
+const assetFolders = ["/", "/ui/"];
 
 const noViews =
   "This process keeps no views of pods and StatefulSets, so that it has no status: set VIEWS=watch, or ask a process that has it.";
@@ -68,7 +69,14 @@ export function createStatusApp(options: StatusAppOptions): Hono {
       ? c.text(nothingYet, 503, { "retry-after": "1" })
       : send(c, await rendered(status, formatOf(c)));
   });
-  app.on("GET", assetPaths, (c) => c.body(style, 200, { "content-type": "text/css; charset=UTF-8" }));
+  const packed = packOnce();
+  for (const asset of assets) {
+    const own = assetFolders.map((folder) => `${folder}${asset.path}`);
+    app.on("GET", own, async (c) => {
+      c.header("cache-control", "max-age=31536000, immutable");
+      return send(c, await packed(asset));
+    });
+  }
   app.notFound((c) => c.text("There is nothing here: the status is at /.", 404));
   app.onError((error, c) => {
     options.reporting.log("error", `the status could not be shown: ${error.message}`, { err: error });
@@ -119,9 +127,23 @@ function renderOnce(): (status: Status, format: Format) => Promise<Rendered> {
 }
 
 async function render(status: Status, format: Format): Promise<Rendered> {
-  const isJson = format === "json";
-  const plain = Buffer.from(isJson ? `${JSON.stringify(status, undefined, 2)}\n` : await renderPage(status));
-  const contentType = isJson ? "application/json" : "text/html; charset=UTF-8";
+  if (format === "html") return pack("text/html; charset=UTF-8", await renderPage(status));
+  return pack("application/json", `${JSON.stringify(status, undefined, 2)}\n`);
+}
+
+/** An asset is compressed when a client first asks for it. */
+function packOnce(): (asset: Asset) => Promise<Rendered> {
+  const known = new Map<Asset, Promise<Rendered>>();
+  return (asset) => {
+    const { contentType, text } = asset;
+    const packed = known.get(asset) ?? pack(contentType, text);
+    known.set(asset, packed);
+    return packed;
+  };
+}
+
+async function pack(contentType: string, text: string): Promise<Rendered> {
+  const plain = Buffer.from(text);
   return { contentType, plain, compressed: await promisify(gzip)(plain) };
 }
 

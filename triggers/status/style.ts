@@ -1,6 +1,4 @@
 /** The style of the page, in a file of its own, because the page's policy allows none inside of it. */
-import { createHash } from "node:crypto";
-
 export const style = `:root {
   color-scheme: light dark;
   --paper: #ffffff; --ground: #f5f6f4; --line: #dcdfda; --soft: #eceeea; --ink: #171b19; --quiet: #565e59;
@@ -20,7 +18,7 @@ body {
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere;
 }
-.stale main { filter: grayscale(1); }
+.stale main, .lost main { filter: grayscale(1); }
 .stale .away { filter: none; }
 .wrap { max-width: 76rem; margin: 0 auto; padding: 0 1.25rem 3rem; }
 code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; font-size: 0.87em; }
@@ -34,6 +32,9 @@ h1 { font-size: 1.15rem; }
 .facts { display: flex; flex-wrap: wrap; gap: 0.15rem 1.1rem; color: var(--quiet); font-size: 0.9rem; list-style: none; }
 .fresh { margin-left: auto; font-size: 0.9rem; color: var(--quiet); }
 section { margin-top: 1.9rem; }
+.live { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; justify-content: flex-end; font-size: 0.9rem; }
+.live .card { flex: 1; }
+.live [hidden] { display: none; }
 h2 {
   font-size: 0.8rem; font-weight: 650; letter-spacing: 0.06em; text-transform: uppercase;
   color: var(--quiet); margin-bottom: 0.6rem;
@@ -96,6 +97,3 @@ footer { margin-top: 2rem; color: var(--quiet); font-size: 0.88rem; display: fle
 }
 @media (forced-colors: active) { .pods i { forced-color-adjust: none; } }
 `;
-
-/** Another content has another path, so that no cache can have an older one. */
-export const stylePath = `assets/style-${createHash("sha256").update(style).digest("hex").slice(0, 12)}.css`;

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
 import type { GroupStatus, Status } from "../../../../functions/shared/contract/status.ts";
+import { scriptAsset } from "../../../../triggers/status/assets.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
 import { nowMs, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
 import {
@@ -111,7 +112,9 @@ const states: Readonly<Record<string, Status>> = {
 for (const [what, status] of Object.entries(states))
   test(`without script the page has each text, time, pod and command of the JSON: ${what}`, async () => {
     const page = await assertWhole(status, what);
-    assert.doesNotMatch(page, /<(script|button|form|input|style)\b|\bon[a-z]+=|style="/);
+    assert.doesNotMatch(page, /<(button|form|input|style)\b|\bon[a-z]+=|style="/);
+    const scripts = page.match(/<script\b.*?<\/script>/gs);
+    assert.deepEqual(scripts, [`<script type="module" src="./${scriptAsset.path}"></script>`]);
     const links = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, link = ""]) => link);
     assert.deepEqual(
       links.filter((link) => !/^(\.\/|\?|data:,$)/.test(link)),
@@ -139,6 +142,18 @@ test("the title has the worst state: no answer, then what needs a person, then w
   assert.equal(await titleOf(states["a group at rest"] ?? assert.fail()), "all at rest · Sluice");
 });
 
+test("what is read out names what needs a person, and at most three groups at work", async () => {
+  const newsOf = async (status: Status) => /data-news="([^"]*)"/.exec(await renderPage(status))?.[1];
+  assert.equal(await newsOf(states["a group at rest"] ?? assert.fail()), "Nothing needs you.");
+  assert.equal(await newsOf(states["a rollout"] ?? assert.fail()), "Nothing needs you; group: 2 of 8 updated.");
+  const broken = states["a wait that needs a person"] ?? assert.fail();
+  assert.equal(await newsOf(broken), "1 needs you; group: 1 of 3 updated.");
+  const [group] = broken.groups;
+  const four = { ...broken, groups: Array(4).fill(group), needsPerson: Array(2).fill(broken.needsPerson[0]) };
+  assert.equal(await newsOf(four), `2 need you${"; group: 1 of 3 updated".repeat(3)}.`);
+  assert.equal(await newsOf({ ...broken, unansweredSince: broken.at }), "The API server does not answer.");
+});
+
 test("while the API server does not answer, the page says so above everything, and is grey", async () => {
   const page = await renderPage(states["an API server that is away"] ?? assert.fail());
   assert.match(page, /<body class="stale">/);
@@ -158,7 +173,7 @@ test("markup, quotes, and characters that control or turn the text stay text, wh
   for (const [what, status] of Object.entries(states)) {
     const forged = escapeTexts(replaced(status) as Status);
     const page = await assertWhole(forged, what);
-    assert.doesNotMatch(page, /<(img|script)|\p{Cf}/u, what);
+    assert.doesNotMatch(page, /<(img|script>)|\p{Cf}/u, what);
     assert.ok(!page.includes("\u0007"), what);
   }
 });

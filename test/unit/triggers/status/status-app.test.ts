@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gunzipSync } from "node:zlib";
+import { scriptAsset, styleAsset } from "../../../../triggers/status/assets.ts";
 import { appWith, at, statusWith } from "./given.ts";
 
 const json = { accept: "application/json" };
@@ -33,6 +34,30 @@ test("other methods get 405 and the methods that are there, and other paths 404"
   for (const path of ["/status", "/ui", "/assets/none.css", "/assets/..%2e%2fetc", `/${"a".repeat(8192)}`])
     assert.equal((await get(path)).status, 404, path);
   assert.equal((await get(`/?format=json&x=${"a".repeat(8192)}`)).status, 200);
+});
+
+test("both paths lead to the style and the script, which a browser may keep, because another content has another name", async () => {
+  const { get } = appWith();
+  for (const { path, contentType, text } of [styleAsset, scriptAsset])
+    for (const folder of ["/", "/ui/"]) {
+      const answer = await get(`${folder}${path}`);
+      assert.equal(answer.status, 200, path);
+      assert.equal(answer.headers.get("content-type"), contentType);
+      assert.match(answer.headers.get("cache-control") ?? "", /immutable/);
+      assert.equal(await answer.text(), text);
+      const zipped = await get(`${folder}${path}`, { "accept-encoding": "gzip" });
+      assert.equal(gunzipSync(Buffer.from(await zipped.arrayBuffer())).toString(), text);
+      assert.match(path, /^assets\/[a-z]+-[0-9a-f]{12}\.(css|js)$/);
+      for (const around of ["../", "%2e%2e/", "..%2f", "x/../../"])
+        assert.equal((await get(`${folder}assets/${around}assets/${around}package.json`)).status, 404, around);
+    }
+});
+
+test("the script has idiomorph with its licence, and less than 60 lines of our own", () => {
+  assert.match(scriptAsset.text, /Zero-Clause BSD.*var Idiomorph=/s);
+  const [, own = ""] = scriptAsset.text.split("\n/** Keeps the page fresh");
+  const lines = own.trim().split("\n").length;
+  assert.ok(lines > 10 && lines < 60, `${lines}`);
 });
 
 test("on a loopback address a Host that a website could have gets 421, and the names of the machine do not", async () => {
