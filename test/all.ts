@@ -3,13 +3,14 @@
  * which fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
  *
  * The control plane and Knative's programs are built once, when Go is at hand. RabbitMQ is loaded once, where there is apt, and
- * OpenSearch, where there are Java and Maven.
+ * OpenSearch, where there are Java and Maven. A browser is loaded once, where there is none and there is apt.
  * Where they cannot be had, their suites are skipped and the summary says so; with CI=true that is a failure.
  */
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { Readable } from "node:stream";
 import { spec, type TestEvent } from "node:test/reporters";
+import { ensureBrowser } from "./browser/program.ts";
 import { ensureHelms, hasHelms, type KUBERNETES } from "./controlplane/assets.ts";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
@@ -107,6 +108,7 @@ const phases: readonly Phase[] = [
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
       // Each of these files starts up to three Java virtual machines, with 225 MB each.
       { files: ["test/opensearch/**/*.test.ts"], share: 1, group: "opensearch" },
+      { files: ["test/browser/**/*.test.ts"], share: 0.9, group: "browser" },
       // These files wait most of their time, and start many small processes.
       { files: ["test/process-manager/**/*.test.ts"], share: 0.6 },
       // In these files kubectl applies whole overlays, and Helm renders the chart, again and again.
@@ -308,6 +310,7 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
     await prepare(prepareControlPlane);
     await prepare(() => ensurePackages(log));
     await prepare(() => ensureDatabases(log));
+    await prepare(() => ensureBrowser(log));
   }
   if (chosen.some(({ kubernetes }) => kubernetes === "oldest")) await prepare(prepareOldest);
   const startedMs = performance.now();

@@ -2,14 +2,11 @@
  * RabbitMQ, and the shells and tools for tests of scripts: packages of Debian or Ubuntu, unpacked into the cache. Nothing is
  * installed, and no rights of root are needed.
  */
-import { execFile } from "node:child_process";
 import { globSync } from "node:fs";
 import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { basename, delimiter, join } from "node:path";
-import { promisify } from "node:util";
 import { ensureBuilt, holds, type Log, type Recipe, recipeFolder } from "../controlplane/build.ts";
-
-const run = promisify(execFile);
+import { librariesIn, unpackPackages } from "./debian.ts";
 
 const WANTED = ["rabbitmq-server", "busybox", "dash", "shellcheck"];
 /** Taken from the archive even if this machine has them, because installed parts of Erlang would not find the unpacked ones. */
@@ -69,37 +66,17 @@ function packagesIn(folder: string): Packages {
   const program = (name: string) => join(folder, "bin", name);
   return {
     path: [join(folder, SERVER), join(folder, ERLANG, "bin"), "/usr/bin", "/bin"].join(delimiter),
-    libraries: globSync("root/{usr/,}lib/*-linux-*", { cwd: folder })
-      .map((found) => join(folder, found))
-      .join(delimiter),
+    libraries: librariesIn(folder),
     busybox: program("busybox"),
     dash: program("dash"),
     shellcheck: program("shellcheck"),
   };
 }
 
-/** Downloads these packages and their dependencies, verified by apt, and unpacks them below `root`. */
 async function unpack(folder: string, log: Log): Promise<void> {
-  const apt = join(folder, "apt");
   const root = join(folder, "root");
-  const [lists, cache, loaded] = [join(apt, "lists"), join(apt, "cache"), join(apt, "loaded")];
-  for (const made of [`${lists}/partial`, `${cache}/archives/partial`, loaded, root, join(folder, "bin")]) {
-    await mkdir(made, { recursive: true });
-  }
-  // Lists and caches of its own need no rights, and are never older than the archive.
-  const own = [`Dir::State::Lists=${lists}`, `Dir::Cache=${cache}`, "APT::Sandbox::User="];
-  const ask = (...args: string[]) =>
-    run("apt-get", [...own.flatMap((option) => ["-o", option]), ...args], { cwd: loaded, maxBuffer: 64 * 1024 * 1024 });
-  const install = ["install", "--print-uris", "--no-install-recommends", "--yes", ...WANTED];
-  log("apt-get update");
-  await ask("update");
-  const missing = namesIn((await ask(...install)).stdout);
-  const all = namesIn((await ask("-o", "Dir::State::status=/dev/null", ...install)).stdout);
-  const names = [...new Set([...missing, ...all.filter((name) => WHOLE.test(name))])];
-  log(`apt-get download ${names.join(" ")}`);
-  await ask("download", ...names);
-  for (const file of globSync("*.deb", { cwd: loaded })) await run("dpkg-deb", ["-x", join(loaded, file), root]);
-  await rm(apt, { recursive: true });
+  await mkdir(join(folder, "bin"), { recursive: true });
+  await unpackPackages(folder, { wanted: WANTED, whole: WHOLE }, log);
   await removePlugins(root, folder);
   // The folder is built here, and renamed before it is used.
   await moveErlang(join(root, "usr/lib/erlang"), join(await recipeFolder(RECIPE), ERLANG));
@@ -115,11 +92,6 @@ async function removePlugins(root: string, folder: string): Promise<void> {
   );
   for (const plugin of plugins) await rm(join(root, plugin), { recursive: true });
   await writeFile(join(folder, REMOVED), `${plugins.map((path) => basename(path)).join("\n")}\n`);
-}
-
-/** Names of packages in the output of `apt-get --print-uris`: 'URI' NAME_VERSION_ARCHITECTURE.deb SIZE HASH. */
-function namesIn(printed: string): string[] {
-  return [...printed.matchAll(/^'[^']+' ([^_\s]+)_\S+\.deb /gm)].map(([, name]) => name ?? "");
 }
 
 /** Erlang's scripts contain the path where the package installs it. */
