@@ -56,7 +56,7 @@ function bars({ zones }: GroupStatus): Markup {
 function zonesTable({ group, zones }: GroupStatus): Markup {
   const head = ["zone, revision", "pods, by ordinal", "updated", "ready", "down, limit", "now"];
   const columns = head.map((title) => html`<th scope="col">${title}</th>`);
-  return html`<div class="wide"><table><caption class="hidden">Zones of ${group}</caption><thead><tr>${columns}</tr></thead><tbody>${zones.map(zoneRow)}</tbody></table></div>`;
+  return html`<div class="wide" role="group" aria-label="Zones of ${group}" tabindex="0"><table><caption class="hidden">Zones of ${group}</caption><thead><tr>${columns}</tr></thead><tbody>${zones.map(zoneRow)}</tbody></table></div>`;
 }
 
 function zoneRow(zone: ZoneStatus): Markup {

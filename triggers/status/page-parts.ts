@@ -61,5 +61,5 @@ export function plural(count: number, noun: string): string {
 
 export function tableOf(caption: string, head: readonly string[], rows: readonly Markup[]): Markup {
   const columns = head.map((title) => html`<th scope="col">${title}</th>`);
-  return html`<div class="card wide"><table><caption class="hidden">${caption}</caption><thead><tr>${columns}</tr></thead><tbody>${rows}</tbody></table></div>`;
+  return html`<div class="card wide" role="group" aria-label="${caption}" tabindex="0"><table><caption class="hidden">${caption}</caption><thead><tr>${columns}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }

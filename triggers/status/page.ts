@@ -21,7 +21,7 @@ export async function renderPage(status: Status): Promise<string> {
 <meta name="color-scheme" content="light dark"><title>${titleOf(status, working.length)}</title><link rel="icon" href="data:,">
 <link rel="stylesheet" href="./${styleAsset.path}"><script type="module" src="./${scriptAsset.path}"></script></head>
 <body class="${unansweredSince === null ? "" : "stale"}"><div class="wrap">
-${headerOf(status)}<div class="live" id="live" data-news="${newsOf(status, working)}"></div><main>
+${headerOf(status, newsOf(status, working))}<main>
 ${unansweredOf(status)}${leftOutOf(status)}${needsOf(status)}${groupsAtWork(working, at)}
 ${evictionsThatWait(status)}${volumesOf(status)}${groupsAtRest(resting, at)}${eventsOf(status)}</main>
 <footer><span>Read only: it has no button, and no right to write.</span> <a href="?format=json">the same as JSON</a> <span>answered by ${status.answeredBy.replica}</span></footer>
@@ -46,12 +46,12 @@ function newsOf({ needsPerson, unansweredSince }: Status, working: readonly Grou
 
 const needsOfYou = ({ length }: readonly PersonEntry[]) => `${length} ${length === 1 ? "needs" : "need"} you`;
 
-function headerOf({ at, answeredBy }: Status): Markup {
+function headerOf({ at, answeredBy }: Status, news: string): Markup {
   const { replica, version, mode, namespaces } = answeredBy;
   const where = namespaces === null ? "all namespaces" : `namespaces ${namespaces.join(", ")}`;
   const does = mode === "act" ? "it acts" : "it is a shadow, and writes nothing";
   const facts = [where, does, `version ${version}`, `replica ${replica}`].map((fact) => html`<li>${fact}</li>`);
-  return html`<header class="top"><h1>Sluice</h1><ul class="facts">${facts}</ul><p class="fresh">as of ${moment(at)}</p></header>
+  return html`<header class="top"><h1>Sluice</h1><ul class="facts">${facts}</ul><p class="fresh">as of ${moment(at)}</p><div class="live" id="live" data-news="${news}"></div></header>
 `;
 }
 

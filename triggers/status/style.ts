@@ -32,7 +32,7 @@ h1 { font-size: 1.15rem; }
 .facts { display: flex; flex-wrap: wrap; gap: 0.15rem 1.1rem; color: var(--quiet); font-size: 0.9rem; list-style: none; }
 .fresh { margin-left: auto; font-size: 0.9rem; color: var(--quiet); }
 section { margin-top: 1.9rem; }
-.live { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; justify-content: flex-end; font-size: 0.9rem; }
+.live { flex-basis: 100%; display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; justify-content: flex-end; font-size: 0.9rem; }
 .live .card { flex: 1; }
 .live [hidden] { display: none; }
 h2 {
