@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { eventually } from "../controlplane/api.ts";
 import { Journal } from "../support/journal.ts";
 import { runDemo } from "./demo.ts";
 import { readOptions } from "./options.ts";
@@ -36,6 +38,13 @@ function runMain(args: readonly string[], interrupt?: { signal: NodeJS.Signals; 
       if (text.includes(interrupt.at)) child.kill(interrupt.signal);
     });
   });
+}
+
+async function readTitle(url: string): Promise<string> {
+  const page = await fetch(url)
+    .then((answer) => answer.text())
+    .catch(() => "");
+  return /<title>(.*)<\/title>/.exec(page)?.[1] ?? "";
 }
 
 async function run(meddle?: RunOptions["meddle"]): Promise<{ play: Play; summary: string; pictures: string[][] }> {
@@ -173,6 +182,30 @@ describe("the demo", { concurrency: true }, () => {
     assert.match(summary, /SIGTERM: ending the queued work/);
   });
 
+  test("with --page the page has all of the demo, stays at its end, and Ctrl-C ends it with 0", async () => {
+    const { promise: lingers, resolve } = Promise.withResolvers<string>();
+    const child = execFile(process.execPath, [script, ...small, "--page"], { timeout: 180_000 });
+    const seen = new Set<string>();
+    let printed = "";
+    child.stdout?.on("data", (text: string) => {
+      printed += text;
+      const [, url] = /^the page: (\S+)$/m.exec(printed) ?? [];
+      if (/^The page stays at \S+ until Ctrl-C\.$/m.test(printed)) resolve(url ?? "");
+      // Each line of the demo is a change.
+      if (url !== undefined) void readTitle(url).then((title) => seen.add(title));
+    });
+    const url = await lingers;
+    assert.match(printed, /^Sluice demo: rolled$/m);
+    assert.ok(seen.has("1 group at work · Sluice"), [...seen].join("; "));
+    await eventually("the group at rest", 30_000, async () => {
+      return (await readTitle(url)) === "all at rest · Sluice" ? true : undefined;
+    });
+    child.kill("SIGINT");
+    const [code] = await once(child, "exit");
+    assert.equal(code, 0);
+    assert.equal(printed.match(/^Sluice demo: /gm)?.length, 1, printed);
+  });
+
   test("Ctrl-C ends the demo with 130", async () => {
     const { code, stdout } = await runMain(small, { signal: "SIGINT", at: "Sluice is ready" });
     assert.equal(code, 130);
@@ -192,6 +225,6 @@ describe("the demo", { concurrency: true }, () => {
   test("--help prints the usage", async () => {
     const { code, stdout } = await runMain(["--help"]);
     assert.equal(code, 0);
-    for (const flag of ["--headless", "--seed", "--pods", "--drop"]) assert.ok(stdout.includes(flag));
+    for (const flag of ["--headless", "--seed", "--pods", "--drop", "--page"]) assert.ok(stdout.includes(flag));
   });
 });

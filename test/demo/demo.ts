@@ -18,6 +18,7 @@ export async function runDemo(options: RunOptions): Promise<Play> {
     url: stage.served.url,
     namespace: stage.group.namespace,
     nodeOptions: stage.ingesters.nodeOptions,
+    hasPage: options.page,
   });
   const play = new Play(options, stage, sluice);
   play.journal.add("", "the group stands, an hour old; Sluice starts, and makes itself a certificate");
@@ -31,6 +32,7 @@ export async function runDemo(options: RunOptions): Promise<Play> {
       options.show(play);
       await Promise.race([sleep(tickMs), story]);
     }
+    if (play.outcome !== "interrupted") await options.linger?.(play);
   } finally {
     ended.abort();
     await story.catch(() => undefined);

@@ -1,10 +1,12 @@
 /** `npm run demo`. Exit codes: see `--help`. */
+import { once } from "node:events";
 import { constants } from "node:os";
 import { Journal, lineOf } from "../support/journal.ts";
 import { runDemo } from "./demo.ts";
 import { help, readOptions } from "./options.ts";
 import { createPaint } from "./paint.ts";
 import { drawPicture } from "./picture.ts";
+import type { Play } from "./play.ts";
 import { Screen } from "./screen.ts";
 import { exitCodeOf, summarise } from "./summary.ts";
 
@@ -36,12 +38,30 @@ async function main(): Promise<number> {
   const journal = new Journal((entry) => {
     if (!isLive) console.log(lineOf(entry));
   });
+  let url: string | undefined;
+  let hasLingered = false;
+  const summary = (play: Play) => `\n${summarise(play, stdout.columns || 100).join("\n")}`;
   const play = await runDemo({
     ...options,
     journal,
     signal: interruption.signal,
-    show: (shown) => screen?.draw(drawPicture(shown, { columns: screen.columns, paint })),
+    show(shown) {
+      // It stands above the picture, which is drawn over and over.
+      if (options.page && url === undefined) {
+        url = shown.sluice.pageUrl;
+        if (url === undefined) return;
+        console.log(`the page: ${url}`);
+      }
+      screen?.draw(drawPicture(shown, { columns: screen.columns, paint }));
+    },
+    async linger(ended) {
+      if (!options.page || ended.outcome === "sluice ended") return;
+      hasLingered = true;
+      console.log(`${summary(ended)}\n\nThe page stays at ${url} until Ctrl-C.`);
+      if (!interruption.signal.aborted) await once(interruption.signal, "abort");
+    },
   });
-  console.log(`\n${summarise(play, stdout.columns || 100).join("\n")}`);
+  if (hasLingered) return exitCodeOf(play);
+  console.log(summary(play));
   return signalNumber > 0 ? 128 + signalNumber : exitCodeOf(play);
 }

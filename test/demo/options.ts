@@ -10,6 +10,8 @@ export interface DemoOptions {
   readonly pods: number;
   /** Share of watch events that never reach Sluice, from 0 to 0.9. */
   readonly drop: number;
+  /** True: Sluice shows its page, and goes on with that when the story has ended. */
+  readonly page: boolean;
 }
 
 export interface ReadOptions {
@@ -19,7 +21,7 @@ export interface ReadOptions {
   readonly mistakes: readonly string[];
 }
 
-export const help = `npm run demo -- [--headless] [--seed N] [--pods N] [--drop SHARE]
+export const help = `npm run demo -- [--headless] [--seed N] [--pods N] [--drop SHARE] [--page]
 
 Sluice, as npm start runs it, rolls three zones of pods against an embedded cluster, while a share of the
 watch events is lost, one pod breaks, and nodes of all zones are drained at once. Then a zone is made smaller: each
@@ -30,9 +32,11 @@ decided by the checkers of invariants Z1 to Z4, E1 and E2; D1 is that no pod lea
   --seed N       which events are lost and which pod breaks (default 1)
   --pods N       pods in each zone, 1 to 60 (default 8); a quarter of them, but at least one, may be down
   --drop SHARE   share of the watch events that is lost, 0 to 0.9 (default 0.33)
+  --page         prints the URL of the page that shows all of it in a browser; it stays until Ctrl-C
   --help         this text
 
-Exit code 0: rolled and drained in time and no invariant broken; 1: otherwise; 2: an option is wrong; 130: Ctrl-C.`;
+Exit code 0: rolled and drained in time and no invariant broken; 1: otherwise; 2: an option is wrong; 130: Ctrl-C before
+the end.`;
 
 const text = { type: "string" } as const;
 const flag = { type: "boolean" } as const;
@@ -40,9 +44,16 @@ const flag = { type: "boolean" } as const;
 /** Reads the arguments after the script's name. */
 export function readOptions(argv: readonly string[]): ReadOptions {
   const mistakes: string[] = [];
-  let values: { headless?: boolean; seed?: string; pods?: string; drop?: string; help?: boolean } = {};
+  let values: { headless?: boolean; seed?: string; pods?: string; drop?: string; page?: boolean; help?: boolean } = {};
   try {
-    const options = { headless: flag, seed: text, pods: text, drop: text, help: { ...flag, short: "h" } } as const;
+    const options = {
+      headless: flag,
+      seed: text,
+      pods: text,
+      drop: text,
+      page: flag,
+      help: { ...flag, short: "h" },
+    } as const;
     ({ values } = parseArgs({ args: [...argv], options }));
   } catch (error) {
     mistakes.push((error as Error).message);
@@ -61,6 +72,7 @@ export function readOptions(argv: readonly string[]): ReadOptions {
     seed: number("seed", /^\d+$/, 0, 2 ** 32 - 1, 1),
     pods: number("pods", /^\d+$/, 1, 60, 8),
     drop: number("drop", /^(\d+\.?\d*|\.\d+)$/, 0, 0.9, 0.33),
+    page: values.page ?? false,
   };
   return { options, help: values.help ?? false, mistakes };
 }

@@ -18,6 +18,8 @@ export interface RunOptions extends DemoOptions {
   readonly journal: Journal;
   /** Called about ten times a second. */
   readonly show: (play: Play) => void;
+  /** Called when the story has ended. The cluster and Sluice go on until the returned promise resolves. */
+  readonly linger?: (play: Play) => Promise<void>;
   /** For tests: called in the middle of the rollout, to do what no user should. */
   readonly meddle?: (play: Play) => void;
 }

@@ -22,6 +22,7 @@ export interface LogLine {
   readonly code?: number;
   readonly port?: number;
   readonly tlsPort?: number;
+  readonly statusPort?: number;
 }
 
 export interface SluiceOptions {
@@ -30,6 +31,7 @@ export interface SluiceOptions {
   readonly namespace: string;
   /** `NODE_OPTIONS` with which it resolves the names of pods. */
   readonly nodeOptions: string;
+  readonly hasPage: boolean;
 }
 
 export class Sluice {
@@ -38,6 +40,7 @@ export class Sluice {
   #read = 0;
   #port: number | undefined;
   #tlsPort: number | undefined;
+  #statusPort: number | undefined;
 
   private constructor(launched: Launched, folder: string) {
     this.#process = launched;
@@ -45,7 +48,7 @@ export class Sluice {
   }
 
   /** Starts Sluice with a kubeconfig in a temporary folder, and with nothing of this process's environment but PATH. */
-  static async start({ url, namespace, nodeOptions }: SluiceOptions): Promise<Sluice> {
+  static async start({ url, namespace, nodeOptions, hasPage }: SluiceOptions): Promise<Sluice> {
     const folder = await mkdtemp(join(tmpdir(), "sluice-demo-"));
     const kubeconfig = join(folder, "kubeconfig");
     await writeFile(kubeconfig, kubeconfigText(url, {}, namespace));
@@ -63,6 +66,7 @@ export class Sluice {
       SWEEP_INTERVAL: "2s",
       DRAIN_TIMEOUT: "3s",
       SHUTDOWN_DELAY: "0",
+      STATUS_LISTEN: hasPage ? "127.0.0.1:0" : "off",
     };
     const launched = launch(process.execPath, [script], { env, output: "pipe" });
     return new Sluice(launched, folder);
@@ -78,6 +82,11 @@ export class Sluice {
     return this.#tlsPort;
   }
 
+  /** URL of its page; undefined until it shows one. */
+  get pageUrl(): string | undefined {
+    return this.#statusPort === undefined ? undefined : `http://127.0.0.1:${this.#statusPort}/`;
+  }
+
   /** The lines that it has logged since the last call. */
   newLines(): LogLine[] {
     const { stdout } = this.#process.printed();
@@ -86,6 +95,7 @@ export class Sluice {
     this.#read = Math.max(this.#read, end);
     const lines = text.split("\n").flatMap(parseLine);
     this.#port ??= lines.find(({ port }) => port !== undefined)?.port;
+    this.#statusPort ??= lines.find(({ statusPort }) => statusPort !== undefined)?.statusPort;
     this.#tlsPort ??= lines.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort;
     return lines;
   }
