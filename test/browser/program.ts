@@ -48,8 +48,9 @@ export async function ensureBrowser(log: Log): Promise<void> {
 /** The browser for the tests of a file; undefined if it is missing, which is reported. In CI it throws instead. */
 export async function browserForTests(): Promise<(() => Promise<Browser>) | undefined> {
   const found = await findBrowser();
-  // `npm test` imports this file, and needs no browser for it. A sandbox needs rights that root in a container does not have. `evil.test` is the name of a foreign website.
+  // `npm test` imports this file, and needs no browser for it.
   const { chromium } = await import("playwright-core");
+  // A sandbox needs rights that root in a container does not have. `evil.test` is the name of a foreign website.
   const args = ["--no-sandbox", "--host-resolver-rules=MAP evil.test 127.0.0.1"];
   const env = { ...process.env, ...found?.env };
   if (found !== undefined) return () => chromium.launch({ executablePath: found.path, args, env });

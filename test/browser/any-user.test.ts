@@ -70,7 +70,7 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
           `${colorScheme} ${width}`,
         );
       }
-      // `PICTURE=1 npx node --test test/browser/judged.test.ts` makes the picture of the README.
+      // `PICTURE=1 npx node --test test/browser/any-user.test.ts` makes the picture of the README.
       if (process.env.PICTURE === "1" && colorScheme === "light") {
         await page.setViewportSize({ width: 1280, height: 670 });
         await page.screenshot({ path: picture });
@@ -94,7 +94,7 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
     assert.equal(texts[0], texts[1]);
   });
 
-  test("of 100 forged names and sentences with markup none runs, when the page is loaded and when it is refreshed", async (t) => {
+  test("of 100 forged names and messages with markup none runs, when the page is loaded and when it is refreshed", async (t) => {
     let current = status;
     const url = await show(t, () => current);
     const { page, complaints } = await openPage(browser, url);
