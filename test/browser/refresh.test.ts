@@ -4,7 +4,7 @@ import { after, before, describe, test } from "node:test";
 import type { Browser } from "playwright-core";
 import { newImage } from "../support/served-group.ts";
 import { browserForTests } from "./program.ts";
-import { openPage, Stage } from "./viewed.ts";
+import { controlClock, openPage, Stage } from "./viewed.ts";
 
 const launchBrowser = await browserForTests();
 
@@ -77,42 +77,42 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
     await page.close();
   });
 
+  test("a page whose script is of another version than the answer loads itself again", async () => {
+    const { page } = await openPage(browser, stage.url);
+    await page.evaluate("document.mark = true");
+    await page.route(stage.url, async (route) => {
+      if (route.request().resourceType() !== "fetch") return route.continue();
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()).replace("assets/refresh-", "assets/refresh-1") });
+    });
+    await page.waitForEvent("load");
+    assert.equal(await page.evaluate("document.mark"), undefined);
+    await page.close();
+  });
+
   test("a hidden tab fetches nothing, and neither does one whose user has paused the updates by the link", async () => {
     const { page, complaints } = await openPage(browser, stage.url);
-    const fetched: string[] = [];
-    page.on("request", (request) => fetched.push(request.url()));
-    // The clock of the page goes as the test says.
-    await page.clock.install();
-    await page.reload();
-    const countIn = async (ms: number) => {
-      fetched.length = 0;
-      for (let passed = 0; passed < ms; passed += 2_000) {
-        await page.clock.runFor(2_000);
-        await page.waitForLoadState("networkidle");
-      }
-      return fetched.length;
-    };
-    assert.equal(await countIn(6_000), 3);
+    const { pass } = await controlClock(page);
+    assert.equal(await pass(6_000), 3);
     const setHidden = (isHidden: boolean) =>
       page.evaluate(
         `Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`,
       );
     await setHidden(true);
-    assert.equal(await countIn(20_000), 0);
+    assert.equal(await pass(20_000), 0);
     await Promise.all([page.waitForRequest(stage.url), setHidden(false)]);
     await page.getByRole("link", { name: "pause the updates" }).click();
-    assert.equal(await countIn(20_000), 0);
+    assert.equal(await pass(20_000), 0);
     assert.equal(await page.locator(".live .card").isVisible(), false, "the server is there");
     await Promise.all([page.waitForRequest(stage.url), page.getByRole("link", { name: "go on" }).click()]);
-    assert.equal(await countIn(4_000), 2);
+    assert.equal(await pass(4_000), 2);
     assert.deepEqual(complaints, []);
     await page.close();
   });
 
   test("one line is read out, at most every 10 s, and not before something has changed", async () => {
     const { page, complaints } = await openPage(browser, stage.url);
-    await page.clock.install();
-    await page.reload();
+    const { pass } = await controlClock(page);
     const line = page.getByRole("status");
     let news = "one";
     await page.route(stage.url, async (route) => {
@@ -121,10 +121,7 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
       await route.fulfill({ response: answer, body });
     });
     const spokenAfter = async (ms: number) => {
-      for (let passed = 0; passed < ms; passed += 2_000) {
-        await Promise.all([page.waitForResponse(stage.url), page.clock.runFor(2_000)]);
-        await page.clock.runFor(1);
-      }
+      await pass(ms);
       return line.textContent();
     };
     assert.equal(await line.count(), 1);

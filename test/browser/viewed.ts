@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { kubeconfigText } from "../support/kubeconfig.ts";
 import { namespace, type ServedGroup, serveGroup } from "../support/served-group.ts";
@@ -32,6 +33,31 @@ export async function openPage(browser: Browser, url: string, options: BrowserCo
   );
   await page.goto(url);
   return { page, complaints };
+}
+
+/** Loads the page again with a clock that goes as the test says. */
+export async function controlClock(page: Page) {
+  let [started, ended] = [0, 0];
+  page.on("request", () => started++);
+  for (const event of ["requestfinished", "requestfailed"] as const) page.on(event as "requestfinished", () => ended++);
+  await page.clock.install();
+  await page.reload();
+  /** Resolves when the page has all answers. */
+  const settled = async () => {
+    while (started > ended) await delay(5);
+    await page.evaluate("0");
+  };
+  /** Resolves to the number of requests in that time, which is a multiple of 2 s. */
+  const pass = async (ms: number): Promise<number> => {
+    await settled();
+    const before = started;
+    for (let passed = 0; passed < ms; passed += 2_000) {
+      await page.clock.runFor(2_000);
+      await settled();
+    }
+    return started - before;
+  };
+  return { pass };
 }
 
 interface AxeResults {

@@ -55,7 +55,7 @@ async function main(): Promise<number> {
       screen?.draw(drawPicture(shown, { columns: screen.columns, paint }));
     },
     async linger(ended) {
-      if (!options.page || ended.outcome === "sluice ended") return;
+      if (url === undefined || ended.outcome === "sluice ended") return;
       hasLingered = true;
       console.log(`${summary(ended)}\n\nThe page stays at ${url} until Ctrl-C.`);
       if (!interruption.signal.aborted) await once(interruption.signal, "abort");
