@@ -4,7 +4,13 @@ import { asked, asking, claiming, fencing, fencingShipped } from "./claims/scena
 import type { Draw } from "./draw.ts";
 import { standing } from "./other-operator/scenarios.ts";
 import type { Plan } from "./plan.ts";
-import { restarting, restartingAnywhere, restartingLate, restartingTogether, withParking } from "./restarting/scenarios.ts";
+import {
+  restarting,
+  restartingAnywhere,
+  restartingLate,
+  restartingTogether,
+  withParking,
+} from "./restarting/scenarios.ts";
 import { never, plain } from "./rules.ts";
 import { scalingAnywhere } from "./scaling/anywhere.ts";
 import { scaling } from "./scaling/scenarios.ts";
