@@ -92,27 +92,27 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
 
   test("a hidden tab fetches nothing, and neither does one whose user has paused the updates by the link", async () => {
     const { page, complaints } = await openPage(browser, stage.url);
-    const { goOnFor } = await controlClock(page);
-    assert.equal(await goOnFor(6_000), 3);
+    const { elapse } = await controlClock(page);
+    assert.equal(await elapse(6_000), 3);
     const setHidden = (isHidden: boolean) =>
       page.evaluate(
         `Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`,
       );
     await setHidden(true);
-    assert.equal(await goOnFor(20_000), 0);
+    assert.equal(await elapse(20_000), 0);
     await Promise.all([page.waitForRequest(stage.url), setHidden(false)]);
     await page.getByRole("link", { name: "pause the updates" }).click();
-    assert.equal(await goOnFor(20_000), 0);
+    assert.equal(await elapse(20_000), 0);
     assert.equal(await page.locator(".live .card").isVisible(), false, "the server is there");
     await Promise.all([page.waitForRequest(stage.url), page.getByRole("link", { name: "go on" }).click()]);
-    assert.equal(await goOnFor(4_000), 2);
+    assert.equal(await elapse(4_000), 2);
     assert.deepEqual(complaints, []);
     await page.close();
   });
 
   test("one line is read out, at most every 10 s, and not before something has changed", async () => {
     const { page, complaints } = await openPage(browser, stage.url);
-    const { goOnFor } = await controlClock(page);
+    const { elapse } = await controlClock(page);
     const line = page.getByRole("status");
     let news = "one";
     await page.route(stage.url, async (route) => {
@@ -121,7 +121,7 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
       await route.fulfill({ response: answer, body });
     });
     const spokenAfter = async (ms: number) => {
-      await goOnFor(ms);
+      await elapse(ms);
       return line.textContent();
     };
     assert.equal(await line.count(), 1);

@@ -48,7 +48,7 @@ export async function controlClock(page: Page) {
     await page.evaluate("0");
   };
   /** Resolves to the number of requests in that time, which is a multiple of 2 s. */
-  const goOnFor = async (ms: number): Promise<number> => {
+  const elapse = async (ms: number): Promise<number> => {
     await settled();
     const before = started;
     for (let passed = 0; passed < ms; passed += 2_000) {
@@ -57,7 +57,7 @@ export async function controlClock(page: Page) {
     }
     return started - before;
   };
-  return { goOnFor };
+  return { elapse };
 }
 
 interface AxeResults {
