@@ -97,8 +97,8 @@ interface Case {
 }
 
 /**
- * The certificate is that of a process, so that only the page shows it, and it concerns no rollout. For each other reason a group that cannot become done because of it, if there is such a group,
- * and one that it does not concern.
+ * For each reason a group that cannot become done because of it, if there is such a group, and one that it does not concern. The
+ * certificate is that of a process: only the page shows it, and it concerns no rollout.
  */
 const cases: Readonly<Record<Exclude<PersonReason, "certificate-ends">, readonly Case[]>> = {
   guard: [
