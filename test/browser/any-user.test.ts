@@ -1,7 +1,8 @@
 /** The page of the shipped server, as a browser shows it: to all users, in all sizes, with any content. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { request } from "node:http";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, type TestContext, test } from "node:test";
 import type { Browser } from "playwright-core";
@@ -109,6 +110,35 @@ describe("the page in a browser", { skip: launchBrowser === undefined }, () => {
     );
     assert.deepEqual(complaints, []);
     await page.close();
+  });
+
+  test("behind a proxy that has put a path before it the page, its files and its JSON load, and it goes on refreshing itself", async (t) => {
+    const prefix = "/api/v1/namespaces/demo/services/http:sluice:8002/proxy";
+    const proxy = createServer(async ({ url = "" }, response) => {
+      const answer = url.startsWith(`${prefix}/`)
+        ? await fetch(new URL(`.${url.slice(prefix.length)}`, stage.url))
+        : undefined;
+      response.writeHead(answer?.status ?? 404, {
+        "content-type": answer?.headers.get("content-type") ?? "text/plain",
+      });
+      response.end(await answer?.text());
+    }).listen(0, "127.0.0.1");
+    await once(proxy, "listening");
+    t.after(() => {
+      proxy.close();
+      proxy.closeAllConnections();
+    });
+    const { port } = proxy.address() as AddressInfo;
+    for (const path of ["/", "/ui/status"]) {
+      const { page, complaints } = await openPage(browser, `http://127.0.0.1:${port}${prefix}${path}`);
+      const time = await page.locator(".fresh time").textContent();
+      await page.locator(`.fresh time:not(:text-is("${time}"))`).waitFor();
+      assert.notEqual(await page.evaluate("getComputedStyle(document.body).backgroundColor"), "rgba(0, 0, 0, 0)");
+      await page.getByRole("link", { name: "JSON" }).click();
+      assert.match(await page.content(), /&quot;answeredBy&quot;|"answeredBy"/);
+      assert.deepEqual(complaints, []);
+      await page.close();
+    }
   });
 
   test("a website whose own name leads to this machine gets 421", async () => {
