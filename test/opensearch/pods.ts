@@ -2,7 +2,7 @@
  * A StatefulSet for each zone on a real API server, whose pods are played: the shipped runner starts a real node, and the shipped
  * server is beside it. The kubelet's part of it is played here: volumes, and the readiness of pods.
  */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -21,6 +21,7 @@ import type { Packages } from "../support/packages.ts";
 import { podNamesIn } from "../support/pod-names.ts";
 import { Server, type ServerOptions } from "../support/server.ts";
 import { Container } from "./container.ts";
+import { downMsIn, type ProcessEvent, readEvents } from "./journal.ts";
 import { Nodes, type NodesOptions, nodeGroup, slowMs } from "./nodes.ts";
 
 export const namespace = "search";
@@ -55,15 +56,6 @@ export interface PodsOptions extends NodesOptions {
 
 const expectedSecret = (name: string) => `${name}-files`;
 const mountedSecret = (name: string) => `${name}-mounted`;
-
-/** What a process has noted of itself: "start", "stopping" or "stop". */
-export interface ProcessEvent {
-  readonly event: string;
-  /** Of the pod. */
-  readonly name: string;
-  /** Since 1970. */
-  readonly atMs: number;
-}
 
 /** The name of a pod in DNS. */
 export function hostOf(name: string): string {
@@ -272,8 +264,7 @@ export class Pods {
   /** Brings these lines into the mounted file of all pods, as the kubelet does for a changed Secret. */
   async mount(lines: readonly string[]): Promise<void> {
     this.#mounted = lines;
-    const files = this.nodes.files(lines);
-    for (const { pod } of this.#served.values()) await pod.mount(files);
+    for (const { pod } of this.#served.values()) await pod.mount(this.nodes.files(lines));
   }
 
   async metadataOf(name: string): Promise<Metadata> {
@@ -322,29 +313,19 @@ export class Pods {
     return metadata.annotations?.["sluice.dev/claims"] ?? "";
   }
 
-  /** What all processes have noted, in the order in which it happened: "start", "stopping" or "stop", and the pod. */
+  /** What all processes have noted, in the order in which it happened. */
+  events(): Promise<readonly ProcessEvent[]> {
+    return readEvents(join(this.#folder, "journal"));
+  }
+
+  /** The same, as event and pod. */
   async journal(): Promise<readonly string[]> {
-    return (await this.#journalLines()).map(([event, , , name]) => `${event} ${name}`);
+    return (await this.events()).map(({ event, name }) => `${event} ${name}`);
   }
 
   /** How long each pod has had no process between its last two, in milliseconds. */
   async downMs(): Promise<readonly number[]> {
-    const lines = await this.#journalLines();
-    return this.names.map((name) => {
-      const lastOf = (event: string) => Number(lines.findLast((line) => line[0] === event && line[3] === name)?.[2]);
-      return lastOf("start") - lastOf("stop");
-    });
-  }
-
-  /** The same, with the time of each. */
-  async events(): Promise<readonly ProcessEvent[]> {
-    return (await this.#journalLines()).map(([event = "", , atMs, name = ""]) => ({ event, name, atMs: Number(atMs) }));
-  }
-
-  /** Each with event, process id, time in milliseconds, and pod. */
-  async #journalLines(): Promise<readonly (readonly string[])[]> {
-    const lines = (await readFile(join(this.#folder, "journal"), "utf8")).split("\n").filter(Boolean);
-    return lines.map((line) => line.split(" "));
+    return downMsIn(await this.events(), this.names);
   }
 
   /** The readiness probes of both containers of a pod. */

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
+import type { ProcessEvent } from "./journal.ts";
 import { type Health, slowMs } from "./nodes.ts";
-import type { ProcessEvent } from "./pods.ts";
 import { skip, stage } from "./stage.ts";
 import { Traffic } from "./traffic.ts";
 
