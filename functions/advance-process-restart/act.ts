@@ -12,7 +12,8 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { callManager, type StatusAnswer } from "./calls.ts";
 import type { Candidate } from "./candidate.ts";
-import { showTogether } from "./coordinated/show.ts";
+import { idBeginning } from "./coordinated/claims.ts";
+import { anchor, showTogether } from "./coordinated/show.ts";
 import { releaseAllocation } from "./database/allocation.ts";
 import { nextStepMs, type RestartSnapshot, type RestartTarget, shownPhases } from "./decide.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
@@ -66,7 +67,11 @@ export function actOn(target: RestartTarget): Act {
   const { statefulSet, pod } = target;
   const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
   if (target.kind === "clear") {
-    const carryOut = (context: Context) => show(context, pod, undefined);
+    // The id of a StatefulSet goes first: the pod leads here as long as it has its own.
+    const carryOut = async (context: Context) => {
+      if (pod.restart?.id?.startsWith(idBeginning)) await anchor(context, statefulSet, null);
+      await show(context, pod, undefined);
+    };
     // Another process may have begun a restart of the pod since.
     return { ...common, name: "clear", claims: [], confirmsLedger: true, carryOut, refused: () => {} };
   }

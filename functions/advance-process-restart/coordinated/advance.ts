@@ -232,10 +232,11 @@ async function end(
   await mapLimit(lost, askedAtOnce, ({ pod }) => show(context, pod, { phase: "failed", id }));
   const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
   await writeClaims(context, observed, { out: claims, into: [], ...lastRestartMs });
-  const back = members.filter(({ pod }) => !failed.has(pod.name) && pod.restart !== undefined);
-  await mapLimit(back, askedAtOnce, ({ pod }) => show(context, pod, undefined));
+  // Before the phases: a pod that still has one leads the next process to the id of its StatefulSet.
   for (const { statefulSet } of new Map(members.map((one) => [one.claim.zone, one])).values())
     await anchor(context, statefulSet, null);
+  const back = members.filter(({ pod }) => !failed.has(pod.name) && pod.restart !== undefined);
+  await mapLimit(back, askedAtOnce, ({ pod }) => show(context, pod, undefined));
   await mapLimit(lost, askedAtOnce, ({ pod }) =>
     recordOnce(context, name, observed.key, {
       about: { resource: "pods", ...pod },

@@ -90,6 +90,8 @@ test("a function that is killed after any of its writes leaves a restart that th
     await stage.ended(`the end after write ${killedAfter}`);
     const starts = stage.all.map((one) => one.starts);
     assert.deepEqual([starts, stage.claims, stage.mostDown], [[2, 2, 2], [], 3], `killed after write ${killedAfter}`);
+    const ids = stage.world.store.list("statefulsets").items.map(({ metadata }) => metadata.annotations?.[idKey]);
+    assert.deepEqual(new Set(ids), new Set([undefined]), `killed after write ${killedAfter}`);
   }
 });
 
