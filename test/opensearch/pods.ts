@@ -127,15 +127,6 @@ export class Pods {
     this.#probes = Promise.all(this.names.map((name) => this.#probe(name)));
   }
 
-  #busyFile(name: string): string {
-    return join(this.#folder, `busy-${name}`);
-  }
-
-  /** Keeps the process of a pod from its stop: true from now on, and false no more. */
-  async setBusy(name: string, isBusy: boolean): Promise<void> {
-    await (isBusy ? writeFile(this.#busyFile(name), "") : rm(this.#busyFile(name)));
-  }
-
   #makePod(name: string, shell: RunnerShell, options: ServedPodOptions): Promise<ServedPod> {
     return ServedPod.make(shell, {
       files: this.nodes.files(this.#mounted),
@@ -154,7 +145,6 @@ export class Pods {
         PATH: process.env.PATH ?? "",
         JOURNAL: join(this.#folder, "journal"),
         SLUICE_LINK_INTO: this.nodes.configOf(name),
-        SLUICE_PRE_STOP: `while [ -e ${this.#busyFile(name)} ]; do sleep 0.1; done`,
       },
       group: nodeGroup,
       address: this.nodes.addressOf(name),
