@@ -89,10 +89,8 @@ describe("the page behind proxies, on a real API server", {
       assert.notEqual(await page.evaluate("getComputedStyle(document.body).backgroundColor"), "rgba(0, 0, 0, 0)");
       const time = await page.locator(".fresh time").textContent();
       await page.locator(`.fresh time:not(:text-is("${time}"))`).waitFor();
-      assert.equal(
-        await page.getByRole("link", { name: "JSON" }).evaluate("({ href }) => href"),
-        `${url}${path}?format=json`,
-      );
+      await page.getByRole("link", { name: "JSON" }).click();
+      assert.match(await page.content(), /answeredBy/);
       assert.deepEqual(complaints, []);
       await page.close();
     }
