@@ -5,6 +5,7 @@ import type { Draw } from "./draw.ts";
 import { standing } from "./other-operator/scenarios.ts";
 import type { Plan } from "./plan.ts";
 import {
+  parking,
   restarting,
   restartingAnywhere,
   restartingLate,
@@ -137,6 +138,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   restarting: (plan) => withParking(restarting(plan)),
   /** The same, killed after any write, beside rollouts, drains and downscales. */
   "restarting-anywhere": (plan) => withParking(restartingAnywhere(plan)),
+  /** Processes that stay parked beside drains. */
+  parking: (plan) => parking(plan),
   /** The same where each message comes twice and late, and a function sleeps for ten minutes. */
   "restarting-late": (plan) => restartingLate(plan),
   /** Processes of many pods that restart together, while pods and StatefulSets come and go. */

@@ -4,7 +4,14 @@ import { test } from "node:test";
 import { happens } from "../happens.ts";
 import { simulate } from "../simulation.ts";
 import { restartRules } from "./rules-restarting.ts";
-import { restarting, restartingAnywhere, restartingLate, restartingTogether, withParking } from "./scenarios.ts";
+import {
+  parking,
+  restarting,
+  restartingAnywhere,
+  restartingLate,
+  restartingTogether,
+  withParking,
+} from "./scenarios.ts";
 
 test("restarts by the shipped function leave allocation as the user had it, and end, however late their calls are (P1 to P6)", () => {
   const done = [
@@ -15,18 +22,23 @@ test("restarts by the shipped function leave allocation as the user had it, and 
     /write trigger \d/,
     /write stop true/,
   ];
-  const verdicts = [
-    /verdict restart-joining/,
-    /verdict restart-calling/,
-    /verdict manager-silent/,
-    /verdict restart-parked/,
-  ];
+  const verdicts = [/verdict restart-joining/, /verdict restart-calling/, /verdict manager-silent/];
   return happens("restarting", (plan) => withParking(restarting(plan)), 20, [
     ...done,
     ...verdicts,
     /restarter-\d+ is killed/,
     /set allocation to/,
   ]);
+});
+
+test("processes that are parked stay down while the others go on, and run again when their users want them (P1 to P6)", () => {
+  const parked = [
+    /is parked in place/,
+    /verdict restart-parked/,
+    /evict .*parked until .* \(parked\)/,
+    /write stop false/,
+  ];
+  return happens("parking", parking, 15, parked);
 });
 
 test("with each message twice and up to 40 s late, and functions that slept for ten minutes, P1 to P4 hold", () => {

@@ -22,6 +22,16 @@ export function withParking(plan: Plan): Plan {
   return plan.restarts === undefined ? plan : { ...plan, restarts: { ...plan.restarts, isParking: true } };
 }
 
+/** Users who mostly park processes, at times when a group comes to rest, so that many stay parked beside what else happens. */
+export function parking(plan: Plan): Plan {
+  return withParking(
+    restarting(plan, {
+      restarts: { everyMs: 25_000, lose: 0.01, late: 0.05 },
+      every: { ...never, crash: 60_000, stopProcess: 60_000, deletePod: 90_000, evict: 60_000 },
+    }),
+  );
+}
+
 /**
  * The same where each message arrives twice, the second time up to 40 s late, which is longer than three phases take. Processes
  * sleep for ten minutes, and then go on with what they were about to do.
