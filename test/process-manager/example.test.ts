@@ -35,6 +35,16 @@ test("its Service has names for pods that are not ready, and its Role lets the f
   assert.ok(objects.some(({ kind, metadata }) => kind === "Secret" && metadata.name === secret));
 });
 
+test("its database is asked at the port that it opens, so that shards stay where they are while a process is down", () => {
+  const { database: named } = parseRestart(set.metadata) ?? assert.fail("no process manager");
+  assert.equal(named?.product, "opensearch");
+  const http = database.ports.find(({ name }) => name === "http");
+  assert.deepEqual(
+    named.urls.map(({ port }) => Number(port)),
+    [http?.containerPort],
+  );
+});
+
 test("its server is a sidecar whose probe takes the pod out of its Services, and it has each setting without a default", () => {
   assert.equal(sidecar.restartPolicy, "Always");
   assert.match(JSON.stringify(sidecar.readinessProbe), /"path":"\/ready"/);
