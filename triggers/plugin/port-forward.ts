@@ -12,11 +12,14 @@ export interface PortForward {
   end(): void;
 }
 
-/** Runs the `kubectl` that is on PATH. It never rejects: a program that cannot be started has ended. */
-export function startPortForward(args: readonly string[]): PortForward {
+/**
+ * Runs the `kubectl` that is on PATH. It never rejects: a program that cannot be started has ended.
+ * @param path the folders of programs
+ */
+export function startPortForward(args: readonly string[], path = process.env.PATH): PortForward {
   const forwarding = Promise.withResolvers<number | undefined>();
   const ended = Promise.withResolvers<string>();
-  const program = spawn("kubectl", args, { stdio: ["ignore", "pipe", "pipe"] });
+  const program = spawn("kubectl", args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, PATH: path } });
   let last = "";
   createInterface({ input: program.stdout }).on("line", (line) => {
     const [, port] = /^Forwarding from \S+:(\d+) -> /.exec(line) ?? [];

@@ -7,41 +7,39 @@ import { after, before, test } from "node:test";
 import { startPortForward } from "../../../../triggers/plugin/port-forward.ts";
 
 let folder: string;
-const path = process.env.PATH;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "sluice-kubectl-"));
 });
 
 after(async () => {
-  process.env.PATH = path;
   await rm(folder, { recursive: true, force: true });
 });
 
-async function install(script: string): Promise<void> {
+/** Resolves to a PATH with that kubectl. */
+async function install(script: string): Promise<string> {
   await writeFile(join(folder, "kubectl"), `#!/bin/sh\n${script}\n`);
   await chmod(join(folder, "kubectl"), 0o755);
-  process.env.PATH = [folder, path].join(delimiter);
+  return [folder, process.env.PATH].join(delimiter);
 }
 
 test("it gets the port that kubectl prints, and ends kubectl", async () => {
-  await install('echo "Forwarding from 127.0.0.1:$2 -> 8002"; exec sleep 60');
-  const forward = startPortForward(["port-forward", "4711"]);
+  const path = await install('echo "Forwarding from 127.0.0.1:$2 -> 8002"; exec sleep 60');
+  const forward = startPortForward(["port-forward", "4711"], path);
   assert.equal(await forward.forwarding, 4_711);
   forward.end();
   assert.equal(await forward.ended, "kubectl port-forward has ended with code null");
 });
 
 test("a kubectl that fails has not forwarded, and the last line of its standard error says why, without control characters", async () => {
-  await install('echo first >&2; printf "error: \\033[31mno\\n" >&2; exit 1');
-  const forward = startPortForward([]);
+  const path = await install('echo first >&2; printf "error: \\033[31mno\\n" >&2; exit 1');
+  const forward = startPortForward([], path);
   assert.equal(await forward.forwarding, undefined);
   assert.equal(await forward.ended, "error: \\u001b[31mno");
 });
 
 test("without a kubectl on PATH it has ended, and says so", async () => {
-  process.env.PATH = join(folder, "none");
-  const forward = startPortForward([]);
+  const forward = startPortForward([], join(folder, "none"));
   assert.equal(await forward.forwarding, undefined);
   assert.match(await forward.ended, /^kubectl cannot be started: spawn kubectl ENOENT$/);
 });
