@@ -6,7 +6,7 @@ export const annotation = (name: string) => `sluice.dev/${name}`;
 
 /** Name of a StatefulSet that itself asks for a label, and the label. */
 export const quorum = "quorum";
-export const quorumLabel = "sluice.dev/stop=now";
+export const quorumLabel = "sluice.dev/leave=now";
 /** Name of a StatefulSet that asks for nothing, although its pods have the same labels as those of the first cluster. */
 export const foreign = "foreign";
 export const rabbitLabel = "skipPreStopChecks";
