@@ -10,6 +10,7 @@ import { table } from "../../triggers/table.ts";
 import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup } from "../controlplane/fixtures.ts";
+import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { startCollector } from "../support/tracing-collector.ts";
@@ -361,7 +362,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     const { hostname, port } = new URL(controlPlane.url);
     const reached = { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port, AGENT_CREDENTIALS: own };
     const folders = { AGENT_RUN_FOLDER: own, AGENT_STATE_FOLDER: own, AGENT_WATCHDOG: join(own, "none") };
-    const times = { AGENT_RENEW_EVERY: "50ms", AGENT_RENEW_TIMEOUT: "2s", AGENT_PORT: "39843" };
+    const times = { AGENT_RENEW_EVERY: "50ms", AGENT_RENEW_TIMEOUT: "2s", AGENT_PORT: String(await freePort()) };
     const env = { ...environment, NODE_NAME: node, FENCE_NAMESPACE: namespace, ...reached, ...folders, ...times };
     const [file, ...args] = command;
     const launched = launch(file, args, { env, output: "pipe", cwd: "/" });

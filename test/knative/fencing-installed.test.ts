@@ -12,6 +12,7 @@ import { Api, type ApiError, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { freePort } from "../controlplane/ports.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
 import { isWebhook, isWorkload, kubeconfigOf, tokenOf, workloadOf } from "../support/installed.ts";
 import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
@@ -110,7 +111,7 @@ suite("the overlay of fencing on the real API server", { skip: await skipWithout
       AGENT_WATCHDOG: join(folder, "none"),
       AGENT_RUN_FOLDER: folder,
       AGENT_STATE_FOLDER: folder,
-      AGENT_PORT: "39844",
+      AGENT_PORT: String(await freePort()),
       AGENT_RENEW_EVERY: "500ms",
     };
     return launch(process.execPath, [agentProgram], { env, output: "pipe" });
