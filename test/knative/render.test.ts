@@ -189,7 +189,7 @@ suite("rendered manifests", () => {
 
   test("the process that answers reviews deletes no pod, writes no Secret and no webhook configuration", () => {
     const rules = objectsOf("admission/admission.yaml").flatMap((object) => object.rules ?? []);
-    const needed = rightsNeeded(admissionFunctions.flatMap(({ needs }) => needs));
+    const needed = rightsNeeded([...admissionFunctions, ...statusFunctions].flatMap(({ needs }) => needs));
     const ofThePort = [
       "/secrets get [rollout-operator-self-signed-certificate]",
       ...["mutating", "validating"].flatMap((kind) =>
