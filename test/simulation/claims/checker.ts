@@ -22,26 +22,9 @@ import {
 } from "../../support/checkers/raw.ts";
 import type { Caller, Checker, LedgerWrite } from "../checker.ts";
 import type { Apps } from "./apps.ts";
+import { downIn, isDownAlready } from "./down.ts";
+import { names, ordinalsOf, type Raw } from "./raw.ts";
 import { takerName, volumeOf, why } from "./taker.ts";
-
-interface Raw {
-  readonly id: string;
-  readonly kind: string;
-  readonly zone: string;
-  readonly by?: string;
-  readonly members?: string;
-  readonly uids?: Readonly<Record<string, string>>;
-  readonly containers?: Readonly<Record<string, readonly string[]>>;
-  readonly processes?: Readonly<Record<string, string>>;
-  readonly terms?: string;
-  readonly anchor?: {
-    readonly resource: "pods" | "leases" | "persistentvolumeclaims";
-    readonly namespace?: string;
-    readonly name: string;
-    readonly annotation?: string;
-  };
-  readonly line: string;
-}
 
 interface Known {
   readonly claim: Raw;
@@ -190,25 +173,15 @@ export class ClaimsChecker implements Checker {
   #checkAsked(claim: Raw, claims: readonly Raw[], all: readonly Reserved[], view: SeenView): void {
     const what = `${claim.by} claims ${claim.line}`;
     const set = view.members.find(({ metadata }) => metadata.name === claim.zone);
-    if (set === undefined || (claim.kind === "process" && this.#isDownAlready(claim, set, view))) return;
+    if (set === undefined || (claim.kind === "process" && isDownAlready(claim, set, view))) return;
     const others = view.members.filter(({ metadata }) => metadata.name !== claim.zone);
-    const down = others.flatMap((one) => [...this.#down(one, claims, all, view)]);
+    const down = others.flatMap((one) => [...downIn(one, claims, all, view)]);
     const taken = claims.find(({ zone }) => zone !== claim.zone);
     if (down.length > 0 || taken !== undefined)
       this.#options.violate("Z1", `${what} while ${taken?.line ?? down.join(", ")} is in another zone`);
     // The budget for disruptions does not limit pods that leave for good; rollout-operator does the same.
     const isLimited = claim.kind !== "volume" && ![...shippedTakers.values()].some((by) => by === claim.by);
     if (isLimited) this.#checkLimit(what, set, claims, all, view);
-  }
-
-  /** Whether the pods of a claim take nothing more from the group when their processes restart. */
-  #isDownAlready(claim: Raw, { spec }: StoredStatefulSet, view: SeenView): boolean {
-    const start = spec.ordinals?.start ?? 0;
-    const ordinals = Array.from({ length: spec.replicas }, (_, at) => start + at).filter((one) => names(claim, one));
-    return !ordinals.some((ordinal) => {
-      const pod = view.pod(`${claim.zone}-${ordinal}`);
-      return pod !== undefined && isUp(pod);
-    });
   }
 
   #checkLimit(
@@ -218,26 +191,9 @@ export class ClaimsChecker implements Checker {
     all: readonly Reserved[],
     view: SeenView,
   ): void {
-    const down = this.#down(set, claims, all, view);
+    const down = downIn(set, claims, all, view);
     if (down.size > rolloutLimit(set))
       this.#options.violate("Z2", `${what} while ${[...down].join(", ")} count as down`);
-  }
-
-  #down(
-    { metadata: { name }, spec }: StoredStatefulSet,
-    claims: readonly Raw[],
-    all: readonly Reserved[],
-    view: SeenView,
-  ): Set<string> {
-    const down = new Set<string>();
-    const start = spec.ordinals?.start ?? 0;
-    for (let ordinal = start; ordinal < start + spec.replicas; ordinal++) {
-      const pod = view.pod(`${name}-${ordinal}`);
-      const isReserved = all.some((one) => one.set === name && one.ordinal === ordinal);
-      const isClaimed = claims.some((one) => one.zone === name && one.kind !== "volume" && names(one, ordinal));
-      if (pod === undefined || !isUp(pod) || isReserved || isClaimed) down.add(`${name}-${ordinal}`);
-    }
-    return down;
   }
 
   /** K3 without a reservation: a rollout repairs a broken pod. */
@@ -392,17 +348,4 @@ function isLost({ metadata: { deletionTimestamp, finalizers = [] } }: Pick<Lease
 function isRenewed(before: string, after: string | undefined): boolean {
   const rest = (line: string) => JSON.stringify({ ...JSON.parse(line), stampMs: 0, sinceMs: 0 });
   return after !== undefined && rest(before) === rest(after);
-}
-
-/** A claim without members is of a kind that this version does not know, and counts for its whole zone. */
-function names({ members }: Raw, ordinal: number): boolean {
-  if (members === undefined) return true;
-  return members.split(",").some((part) => {
-    const [first = 0, last = first] = part.split("-").map(Number);
-    return ordinal >= first && ordinal <= last;
-  });
-}
-
-function ordinalsOf(claim: Raw): number[] {
-  return Array.from({ length: 20 }, (_, ordinal) => ordinal).filter((ordinal) => names(claim, ordinal));
 }
