@@ -1,9 +1,10 @@
 /** Five machines and the shipped function, on which scripts of cuts are played one after another. */
 import { setTimeout as delay } from "node:timers/promises";
 import { fingerprintOf } from "../../functions/fence-node/fingerprint.ts";
+import { slotsName } from "../../functions/shared/annotations/fencing-leases.ts";
 import { eventually } from "../controlplane/api.ts";
 import { Server } from "../support/server.ts";
-import { FencingCluster, namespace } from "./cluster.ts";
+import { FencingCluster, leasePath, namespace } from "./cluster.ts";
 import type { Machine } from "./machine.ts";
 import { type Cuts, noCuts } from "./network.ts";
 import { FenceOracle, type SeenFence } from "./oracle.ts";
@@ -265,6 +266,13 @@ export class CutStage {
     for (const machine of this.cluster.machines) await this.cluster.untilUp(machine);
     await this.#untilArmed();
     for (const machine of this.cluster.machines) machine.forgetBoots();
+    await this.#forgetFences();
+  }
+
+  /** Scripts follow each other more quickly than fences of one node may: each begins as if an hour had passed. */
+  async #forgetFences(): Promise<void> {
+    const slots = leasePath(slotsName);
+    if ((await this.cluster.find(slots)) !== undefined) await this.cluster.api.delete(slots);
   }
 
   /** A survey of the function may have proposed keys that were right before a reset. */
