@@ -28,6 +28,12 @@ export interface FenceOutcome {
   readonly kills: number;
 }
 
+/** What happens to machines or to the API server. */
+export interface FenceEvent {
+  readonly atMs: number;
+  act(): void;
+}
+
 const fencing = "sluice-fencing";
 const killed = new Error("the process was killed");
 const [armedAtMs, peaceAtMs, endsAtMs] = [60_000, 240_000, 600_000];
@@ -45,12 +51,13 @@ export class FenceWorld implements MachineWorld {
   #context: Context;
   #kills = 0;
 
-  constructor(seed: number, removed?: RemovedOfFence) {
+  /** @param count of the machines. Default: three to six, by the seed */
+  constructor(seed: number, removed?: RemovedOfFence, count?: number) {
     this.random = randomOf(seed);
     this.removed = removed;
     this.#strategy = seed % 2 === 0 ? "out-of-service" : "node-deletion";
-    const count = 3 + Math.floor(this.random() * 4);
-    this.machines = Array.from({ length: count }, (_, at) => new SimulatedMachine(`node-${at}`, this));
+    const drawn = 3 + Math.floor(this.random() * 4);
+    this.machines = Array.from({ length: count ?? drawn }, (_, at) => new SimulatedMachine(`node-${at}`, this));
     for (const { name } of this.machines) this.world.store.create("nodes", "", { metadata: { name } });
     const { name } = this.#target;
     const { labels, annotations, taint } = foreign;
@@ -98,6 +105,19 @@ export class FenceWorld implements MachineWorld {
     });
     void this.#every(3_600_000, () => this.machines[Math.floor(random() * this.machines.length)]?.startAgent());
     await this.timeline.run(() => this.#nowMs > forMs);
+    return this.modes();
+  }
+
+  /** Nothing is marked for so long, and each event happens at its time. All times are since the start. */
+  async liveThrough(forMs: number, events: readonly FenceEvent[]): Promise<void> {
+    for (const machine of this.machines) machine.boot();
+    void this.#again(10_000, () => this.#tick(undefined));
+    for (const { atMs, act } of events) this.timeline.after(atMs, act);
+    await this.timeline.run(() => this.#nowMs > forMs);
+  }
+
+  /** The modes of all agents, as their Leases have them. */
+  modes(): readonly (string | undefined)[] {
     return this.machines.map(({ name }) => {
       const lease = this.world.store.find("leases", { namespace: fencing, name: `agent-${name}` });
       return lease?.metadata.annotations?.["sluice.dev/agent-mode"];
