@@ -38,12 +38,17 @@ function generateKeys(kind: KeyKind): Promise<webcrypto.CryptoKeyPair> {
   return crypto.subtle.generateKey(algorithms[kind], true, ["sign", "verify"]) as Promise<webcrypto.CryptoKeyPair>;
 }
 
-/** Creates an authority whose certificates are valid for an hour. */
-export async function createAuthority(kind: KeyKind = "P-256"): Promise<Authority> {
+/**
+ * Creates an authority whose certificates are valid for an hour.
+ *
+ * @param startsInMs when that hour begins. Default: a minute ago
+ */
+export async function createAuthority(kind: KeyKind = "P-256", startsInMs = -60_000): Promise<Authority> {
   const keys = await generateKeys(kind);
   const signing = algorithms[kind];
   let issued = 1;
-  const valid = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) };
+  const startMs = Date.now() + startsInMs;
+  const valid = { notBefore: new Date(startMs), notAfter: new Date(startMs + 3_660_000) };
   const name = "CN=sluice-test-authority";
   const usages = new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true);
   const extensions = [new BasicConstraintsExtension(true, undefined, true), usages];

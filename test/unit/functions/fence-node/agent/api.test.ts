@@ -1,6 +1,6 @@
 /** The requests of the agent, as a server sees them, and what it makes of answers. */
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -212,17 +212,33 @@ suite("the agent's requests", () => {
     }
   });
 
+  /** Another agent, which trusts this authority alone. */
+  function trusting(authority: string, port: number): HttpsApi {
+    const own = mkdtempSync(join(folder, "other-"));
+    writeFileSync(join(own, "token"), "first");
+    writeFileSync(join(own, "ca.crt"), authority);
+    return new HttpsApi({ host: "localhost", port, credentials: own, namespace: "fencing", node: "node-1" });
+  }
+
   test("a server whose certificate another authority has signed is not believed", async () => {
     begin();
     const other = await createAuthority();
-    const own = join(folder, "other");
     const { port } = server.address() as AddressInfo;
-    const settings = { host: "localhost", port, credentials: own, namespace: "fencing", node: "node-1" };
-    mkdirSync(own);
-    writeFileSync(join(own, "token"), "first");
-    writeFileSync(join(own, "ca.crt"), other.cert);
-    const { status } = await new HttpsApi(settings).readLease(timeoutMs);
+    const { status } = await trusting(other.cert, port).readLease(timeoutMs);
     assert.equal(status, 0);
     assert.equal(requests.length, 0);
+  });
+
+  test("while the clock of the node is behind the certificate of the server, no answer comes, and the message says so", async () => {
+    begin();
+    const authority = await createAuthority("P-256", 24 * 3_600_000);
+    const { cert, key: itsKey } = await authority.issue();
+    const later = createServer({ cert, key: itsKey }, (_, response) => answer(response));
+    await new Promise<void>((resolve) => later.listen(0, "127.0.0.1", resolve));
+    const { port } = later.address() as AddressInfo;
+    const { status, message } = await trusting(authority.cert, port).readLease(timeoutMs);
+    later.close();
+    assert.equal(status, 0);
+    assert.match(message, /certificate is not yet valid/);
   });
 });
