@@ -3,6 +3,7 @@
  * of its Node, runs each bound pod as a process, and ends those that are deleted. A pod may run a shipped program.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -49,6 +50,10 @@ interface Run {
   child: ChildProcess | undefined;
   readonly seen: Date;
   isEnding: boolean;
+}
+
+interface PodStatus {
+  readonly containerStatuses: readonly object[];
 }
 
 /** By uid. */
@@ -124,10 +129,13 @@ async function start(run: Run): Promise<void> {
   if (run.isEnding) return;
   const args = shipped ? [shippedPrograms[shipped.program]] : [podProgram, journal, `${namespace}/${name}`, uid, node];
   const env = shipped ? { ...process.env, ...agent, ...shipped.env } : process.env;
+  // Each start has containers of its own: by these a claim knows that the pod of a node that is back runs anew.
+  const containerID = `containerd://${randomUUID().replaceAll("-", "")}`;
   run.child = spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "inherit"] });
   await persist(() => {
-    const status = podStatus(run.pod, () => undefined, address, { now: new Date(), seen });
-    return statusOf("PATCH", `${pathOf(pod)}/status`, { metadata: { uid }, status }, merge);
+    const status = podStatus(run.pod, () => undefined, address, { now: new Date(), seen }) as PodStatus;
+    const started = { ...status, containerStatuses: status.containerStatuses.map((one) => ({ ...one, containerID })) };
+    return statusOf("PATCH", `${pathOf(pod)}/status`, { metadata: { uid }, status: started }, merge);
   });
 }
 
