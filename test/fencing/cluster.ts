@@ -14,6 +14,7 @@ import { type FencingTimes, scaledTimes } from "./times.ts";
 export const namespace = "sluice-fencing";
 /** The API has no Node of ours before the kubelets have posted their status. */
 const startTimeoutMs = 60_000;
+const agentSource = join(import.meta.dirname, "../../functions/fence-node/agent/main.ts");
 /** Kubernetes takes up to half a minute for the pods of a node. */
 const cleanTimeoutMs = 90_000;
 export const outOfService = "node.kubernetes.io/out-of-service";
@@ -74,12 +75,14 @@ export class FencingCluster {
    *
    * @param settings more settings of the agents
    * @param on so many of the machines, the first ones; the others are off. Default: all
+   * @param agentProgram the file of the agents. Default: the source
    */
   static async start(
     count: number,
     settings: Readonly<Record<string, string>> = {},
     times: FencingTimes = scaledTimes,
     on = count,
+    agentProgram = agentSource,
   ): Promise<FencingCluster> {
     const bridge = await Bridge.create();
     const folder = mkdtempSync(join(tmpdir(), "sluice-fencing-"));
@@ -105,7 +108,7 @@ export class FencingCluster {
       const name = `node-${at + 1}`;
       const kubelet = { access: { url, token, caFile }, journal, renewEveryMs: times.kubeletRenewMs };
       const own = { name, address: bridge.addressOf(at + 1), folder: join(folder, name) };
-      return new Machine({ ...own, bridge, watchdogMs: times.watchdogMs, agent, kubelet });
+      return new Machine({ ...own, bridge, watchdogMs: times.watchdogMs, agentProgram, agent, kubelet });
     });
     const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines);
     try {

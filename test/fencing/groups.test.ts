@@ -7,6 +7,7 @@ import { after, afterEach, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { type AuditEntry, auditPosition, readAudit } from "../controlplane/audit.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { applyCrds } from "../support/drain.ts";
 import { evict, type Presented, presentCertificate, registerWebhook } from "../support/drain-webhook.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
@@ -19,6 +20,8 @@ import { skipWithoutNamespaces } from "./network.ts";
 const timeoutMs = 90_000;
 /** How long the machine is off, as one that starts anew. */
 const offForMs = 20_000;
+/** From the start of a pod to its readiness: a node is Ready before its pods are. */
+const readyAfterMs = 3_000;
 /** From the readiness of the pods until nothing in the ledger holds the group. */
 const freeWithinMs = 10_000;
 const groupFunctions = "advance-zone-rollout,evaluate-eviction,follow-replicas";
@@ -87,7 +90,7 @@ describe("a group with pods on the fenced node, on the real API server", { skip,
     const name = `db-${zone}`;
     const labels = { name, "rollout-group": "db" };
     const template = {
-      metadata: { labels },
+      metadata: { labels, annotations: { [ANNOTATIONS.readyAfterMs]: String(readyAfterMs) } },
       spec: {
         nodeSelector: { "kubernetes.io/hostname": on },
         containers: [{ name: "app", image: "app:1" }],

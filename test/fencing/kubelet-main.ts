@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { BACK_OFF_MS, follow } from "../controlplane/follow.ts";
+import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { createNode } from "../controlplane/nodes.ts";
 import { type Pod, podStatus } from "../controlplane/podstatus.ts";
 import { type ShippedPod, shippedPodAnnotation } from "./shipped-pod.ts";
@@ -25,22 +26,21 @@ export interface KubeletSettings {
   readonly renewEveryMs: number;
   /** Whether it reports that it is Ready. */
   readonly isReady: boolean;
+  /** The file of the agents that pods run. */
+  readonly agentProgram: string;
   /** Environment of the agents that pods run. */
   readonly agent: Readonly<Record<string, string>>;
 }
 
 const podProgram = join(import.meta.dirname, "pod-main.ts");
 const root = join(import.meta.dirname, "../..");
-const shippedPrograms = {
-  agent: join(root, "functions/fence-node/agent/main.ts"),
-  functions: join(root, "triggers/main.ts"),
-};
 const strategic = "application/strategic-merge-patch+json";
 const merge = "application/merge-patch+json";
 const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 const settings = JSON.parse(process.argv[2] ?? "") as KubeletSettings;
-const { node, systemUuid, address, access, journal, renewEveryMs, isReady, agent } = settings;
+const { node, systemUuid, address, access, journal, renewEveryMs, isReady, agentProgram, agent } = settings;
+const shippedPrograms = { agent: agentProgram, functions: join(root, "triggers/main.ts") };
 const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const api = await Api.open(access, { userAgent: `kubelet-of-${node}`, connections: 6 });
 
@@ -132,6 +132,7 @@ async function start(run: Run): Promise<void> {
   // Each start has containers of its own: by these a claim knows that the pod of a node that is back runs anew.
   const containerID = `containerd://${randomUUID().replaceAll("-", "")}`;
   run.child = spawn(process.execPath, args, { env, stdio: ["ignore", "inherit", "inherit"] });
+  await delay(Number(pod.metadata.annotations?.[ANNOTATIONS.readyAfterMs] ?? 0));
   await persist(() => {
     const status = podStatus(run.pod, () => undefined, address, { now: new Date(), seen }) as PodStatus;
     const started = { ...status, containerStatuses: status.containerStatuses.map((one) => ({ ...one, containerID })) };

@@ -9,7 +9,6 @@ import { WatchdogHardware } from "./hardware.ts";
 import { type Bridge, type Cuts, type Link, namespaces, noCuts } from "./network.ts";
 
 const root = join(import.meta.dirname, "../..");
-const agentProgram = join(root, "functions/fence-node/agent/main.ts");
 const kubeletProgram = join(import.meta.dirname, "kubelet-main.ts");
 const bootTimeoutMs = 20_000;
 const pollMs = 20;
@@ -30,6 +29,8 @@ export interface MachineOptions {
   readonly folder: string;
   /** W, in milliseconds. */
   readonly watchdogMs: number;
+  /** The file of the agent that it starts. */
+  readonly agentProgram: string;
   /** Settings of its agent, but for those of the machine itself. */
   readonly agent: Readonly<Record<string, string>>;
   /** JSON for its kubelet, as `KubeletSettings`, but for the fields of the machine itself. */
@@ -124,7 +125,7 @@ export class Machine {
   /** Starts the shipped agent in it. Settings may replace those of the machine. */
   startAgent(settings: Readonly<Record<string, string>> = {}): Launched {
     const boot = this.#running();
-    boot.agent = this.#launchIn(boot, [agentProgram], { ...this.#agentEnvironment(), ...settings });
+    boot.agent = this.#launchIn(boot, [this.#options.agentProgram], { ...this.#agentEnvironment(), ...settings });
     return boot.agent;
   }
 
@@ -239,9 +240,9 @@ export class Machine {
     const link = await this.#options.bridge.connect(pid, this.#options.address);
     if (this.#cuts !== noCuts) await link.setCuts(this.#cuts);
     this.#boot = { id, unshare, pid, link, agent: undefined, kubelet: undefined, logs: [] };
-    const { kubelet, address } = this.#options;
+    const { kubelet, address, agentProgram } = this.#options;
     const own = { node: this.name, systemUuid: this.systemUuid, address, isReady: this.isWell };
-    const settings = { ...kubelet, ...own, agent: this.#agentEnvironment() };
+    const settings = { ...kubelet, ...own, agentProgram, agent: this.#agentEnvironment() };
     this.#boot.kubelet = this.#launchIn(this.#boot, [kubeletProgram, JSON.stringify(settings)], {});
     this.startAgent();
   }
