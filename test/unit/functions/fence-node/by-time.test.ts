@@ -28,8 +28,12 @@ interface PeerWorld {
   setPeer(name: string, texts: Readonly<Record<string, string | null>>): void;
 }
 
-/** A node that is silent, with three peers, for whose agent the fence has just been armed. */
-async function peerWorld(): Promise<PeerWorld> {
+/**
+ * A node that is silent, with three peers, for whose agent the fence has just been armed.
+ *
+ * @param own what its agent's Lease has besides, or in the place of what it should have
+ */
+async function peerWorld(own: Readonly<Record<string, string>> = {}): Promise<PeerWorld> {
   const world = nodeWorld();
   const { store } = world.harness.world;
   const peers = names.map((name) => `${name}=${fingerprintOf(keyOf(name))}`).join(" ");
@@ -38,6 +42,7 @@ async function peerWorld(): Promise<PeerWorld> {
     "sluice.dev/agent-permit-seconds": "40",
     "sluice.dev/agent-watchdog-seconds": "10",
     "sluice.dev/agent-peers": peers,
+    ...own,
   };
   store.patch("leases", agent, { metadata: { annotations: texts } });
   let renewals = 10;
@@ -133,6 +138,14 @@ const silences: readonly [promise: string, change: (peers: PeerWorld) => void][]
       for (const name of names) peers.setPeer(name, { "sluice.dev/agent-contact-seconds": "61.9" });
     },
   ],
+  [
+    "peers whose Leases hold rubbish",
+    (peers) => {
+      peers.setPeer("b-0", { "sluice.dev/agent-contact-seconds": "1e9" });
+      peers.setPeer("c-0", { "sluice.dev/agent-fresh-seconds": "-17" });
+      peers.setPeer("d-0", { "sluice.dev/agent-key": "x".repeat(100_000) });
+    },
+  ],
 ];
 
 for (const [promise, change] of silences) {
@@ -141,6 +154,30 @@ for (const [promise, change] of silences) {
     change(peers);
     assert.equal(await peers.goOn(3 * durationMs), "quorum");
     assert.equal(peers.world.record()?.["fence-hold"], "quorum");
+    assert.deepEqual(peers.world.taints(), ["sluice.dev/fence"]);
+  });
+}
+
+const print = fingerprintOf(keyOf("another"));
+/** What an agent's Lease may hold after a mistake of a person, and why the fence then waits for other evidence. */
+const badLeases: readonly [what: string, own: Readonly<Record<string, string>>, guard: string][] = [
+  ["a negative time of its watchdog", { "agent-watchdog-seconds": "-10" }, "not-armed"],
+  ["a time of its watchdog that is huge", { "agent-watchdog-seconds": "999999999" }, "not-armed"],
+  ["the time 0 of its watchdog", { "agent-watchdog-seconds": "0" }, "not-armed"],
+  ["a watchdog of a day, the longest that counts", { "agent-watchdog-seconds": "86400" }, "armed"],
+  ["a permit that is no number", { "agent-permit-seconds": "Infinity" }, "not-armed"],
+  ["rubbish in the place of its mode", { "agent-mode": "x".repeat(200_000) }, "not-armed"],
+  ["rubbish in the place of its peers", { "agent-peers": "x".repeat(200_000) }, "not-armed"],
+  ["peers that do not exist", { "agent-peers": `y-0=${print} z-0=${print}` }, "quorum"],
+  ["itself as its one peer", { "agent-peers": `${node.name}=${print}` }, "not-armed"],
+];
+
+for (const [what, own, guard] of badLeases) {
+  test(`${guard}: a Lease with ${what} brings no evidence by time`, async () => {
+    const texts = Object.entries(own).map(([key, text]) => [`sluice.dev/${key}`, text]);
+    const peers = await peerWorld(Object.fromEntries(texts));
+    assert.equal(await peers.goOn(3 * durationMs), guard);
+    assert.equal(evidenceOf(peers), undefined);
     assert.deepEqual(peers.world.taints(), ["sluice.dev/fence"]);
   });
 }
