@@ -5,6 +5,7 @@ import { hasAnotherBoot, isBack } from "./decide-evidence.ts";
 import { decideReturning, decideSettling, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideRelapse } from "./decide-relapse.ts";
+import { tainting } from "./decide-stopping.ts";
 import { decideUnmarking } from "./decide-unmarking.ts";
 import type { FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, namesOf, onRecord, wait } from "./verdicts.ts";
@@ -36,6 +37,8 @@ export function decideStopped(snapshot: FenceSnapshot, record: RecordSeen): Fenc
     return onRecord(wait("still-alive", message, evacuatingRequeueMs));
   }
   if (deletion?.isAsked) return decideDeletion(snapshot, record, node, deletion);
+  // The policy takes out-of-service only under the taint of a fence, which another client may have removed (A2).
+  if (!node.hasFenceTaint) return tainting(name, node, record);
   const message = `${name} gets the taint out-of-service: Kubernetes deletes its pods, and detaches their volumes`;
   const step = { kind: "set-out-of-service", node, fenceId: record.fenceId } as const;
   return { guard: "stopped", message, step, requeueAfterMs: undefined };

@@ -120,7 +120,8 @@ function arming(name: string, agent: AgentSeen, record: RecordSeen): FenceVerdic
   return { guard: "arming", message, step: { kind: "note-agent", record, agent }, requeueAfterMs: undefined };
 }
 
-function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdict {
+/** Also for a taint that another client has removed. */
+export function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdict {
   const message = `${name} gets the taint ${fenceTaint.key}: no new pod may come`;
   return { guard: "tainting", message, step: { kind: "taint", node, record }, requeueAfterMs: undefined };
 }

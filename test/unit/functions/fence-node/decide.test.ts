@@ -147,6 +147,12 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
     "stopped",
     "set-out-of-service",
   ],
+  [
+    "our taint is put back before out-of-service comes",
+    { record: inPhase("stopped"), node: { ...tainted, confirmed: "fence-1", isReady: false, hasFenceTaint: false } },
+    "tainting",
+    "taint",
+  ],
   ["a confirmation that was taken back is none", { record: inPhase("stopped"), node: tainted }, "armed", "enter"],
   [
     "a taint of others that was taken back is no evidence",
