@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { guards } from "../../../../functions/fence-node/guards.ts";
 
 const folder = join(import.meta.dirname, "../../../../functions/fence-node");
 const read = (name: string): string => readFileSync(join(folder, name), "utf8");
@@ -38,6 +39,15 @@ test("the page has a line for each guard that the record and the Node show", () 
   assert.ok(shown.size > 12, [...shown].join());
   assert.deepEqual(
     [...shown].filter((guard) => !onPage.includes(guard)),
+    [],
+  );
+});
+
+test("the page has a line for each guard of the function that may need a person", () => {
+  const waits = Object.entries(guards).flatMap(([guard, { ends }]) => (ends === "itself" ? [] : [guard]));
+  assert.ok(waits.length > 20, `${waits.length}`);
+  assert.deepEqual(
+    waits.filter((guard) => !onPage.includes(guard)),
     [],
   );
 });
