@@ -211,7 +211,7 @@ describe("options", () => {
     assert.deepEqual(mistakesOf("rollout", "--seconds", "5"), ["--seconds is a flag of eviction alone; leave it out"]);
     assert.deepEqual(mistakesOf("scaling", "--reviews=1000"), ["--reviews is a flag of eviction alone; leave it out"]);
     assert.deepEqual(mistakesOf("rollout", "--only", "storm"), [
-      "--only is a flag of eviction, faults, scaling and fence; leave it out",
+      "--only is a flag of eviction, faults, scaling, status and fence; leave it out",
     ]);
     assert.equal(mistakesOf("rollout", "--only=storm", "--in-flight=1", "--reviews=1000").length, 3);
   });

@@ -12,6 +12,7 @@ import { help, readOptions } from "./options.ts";
 import { runRestartBench } from "./restart/restart.ts";
 import { rolloutBenchmark } from "./rollout.ts";
 import { scalingBenchmark } from "./scaling/scaling.ts";
+import { runStatusBench } from "./status/status.ts";
 
 async function main(): Promise<number> {
   const reading = readOptions(process.argv.slice(2));
@@ -34,6 +35,7 @@ async function main(): Promise<number> {
   const { options } = reading;
   try {
     if (reading.kind === "fence") return await runFenceBench(reading.options, interrupted.signal);
+    if (reading.kind === "status") return await runStatusBench(reading.options, interrupted.signal);
     if (reading.kind === "restart") return await runRestartBench(options, interrupted.signal);
     if (reading.kind === "cold-start") return await runColdStart(options, interrupted.signal);
     if (reading.kind === "rollout") return await runBenchmark(rolloutBenchmark(options), options, interrupted.signal);

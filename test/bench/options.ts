@@ -61,12 +61,22 @@ export interface FenceOptions extends SharedOptions {
   readonly parts: readonly FenceCase[];
 }
 
+/** Others have no status. */
+export const statusContenders: readonly string[] = ["sluice", "sluice-refusing"] satisfies ContenderName[];
+export const statusParts = ["viewers", "renders"] as const;
+export type StatusPart = (typeof statusParts)[number];
+
+export interface StatusOptions extends SharedOptions {
+  readonly parts: readonly StatusPart[];
+}
+
 export type Reading =
   | { readonly kind: "rollout"; readonly options: RolloutOptions }
   | { readonly kind: "eviction"; readonly options: EvictionOptions }
   | { readonly kind: "scaling"; readonly options: ScalingOptions }
   | { readonly kind: "faults"; readonly options: FaultOptions }
   | { readonly kind: "drain"; readonly options: SharedOptions }
+  | { readonly kind: "status"; readonly options: StatusOptions }
   | { readonly kind: "fence"; readonly options: FenceOptions }
   | { readonly kind: "cold-start"; readonly options: SharedOptions }
   | { readonly kind: "restart"; readonly options: SharedOptions }
@@ -85,6 +95,8 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
   npm run bench -- drain [FLAGS]      has kubectl drain the node with all pods of one zone
   npm run bench -- faults [FLAGS]     rolls a group, and breaks something in the midst of it
   npm run bench -- scaling [FLAGS]    makes zones smaller with pods that are told, and larger with their leader
+  npm run bench -- status [FLAGS]     evicts every pod of a group beside 64 viewers of the status and without them, and
+                                      renders large pages
   npm run bench -- cold-start [FLAGS] starts each function for one event, against a Node that does nothing; it knows
                                       --repeat, --seed, --json and --node-flags
   npm run bench -- fence [FLAGS]      fences nodes of three, in real time and with all defaults: 5 minutes for each of
@@ -93,13 +105,14 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                                       pods; it needs a JDK and Maven, and knows the flags of cold-start
 
   --sizes LIST        ZONESxPODS, or ZONESxPODS/BUDGET
-                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction, faults and scaling
-                      3x20; drain 3x20/5,3x20/1)
+                      (default: rollout 3x20,3x1000, with budgets of 5 and 100; eviction, faults, scaling and
+                      status 3x20; drain 3x20/5,3x20/1)
   --groups N          of rollout: so many groups of each size, in one namespace, rolled at once (default: 1)
-  --repeat N          trials of each contender at each size (default: 3; cold-start 20)
+  --repeat N          trials of each contender at each size (default: 3; status 5, cold-start 20)
   --contenders LIST   of ${contenderNames.join(", ")}
                       (default: rollout all but oracle, peer-shipped not beyond ${shippedUpToPods} pods in a zone;
                       drain sluice,sluice-refusing,peer-tuned;
+                      status sluice, and it may have sluice-refusing;
                       eviction, faults and scaling sluice,peer-tuned; for storm oracle too, and sluice alone for
                       parked, memory and forged)
   --seed S            of the order of the trials (default: 1)
@@ -114,10 +127,10 @@ export const help = `Measures Sluice and its peer, one after the other, on the s
                       what this Sluice's figures are of its figures, round by round; not in cold-start
   --help              this text
 
-Of eviction, faults, scaling and fence:
+Of eviction, faults, scaling, status and fence:
 
   --only LIST         of ${evictionParts.join(", ")}; of scaling ${scalingParts.join(", ")};
-                      of faults ${faults.join(", ")};
+                      of faults ${faults.join(", ")}; of status ${statusParts.join(", ")};
                       of fence ${fenceCases.join(", ")} (default: all of them)
 
 Of eviction alone:
@@ -127,7 +140,7 @@ Of eviction alone:
   --reviews N         how many reviews memory sends (default: 100000)
 
 The control plane is started for this run and ended with it. Exit code 0: every trial ended; 1: one did not, or a fence
-or a restart took longer than it may; 2: wrong flags.`;
+or a restart took longer than it may, or status broke a bound; 2: wrong flags.`;
 
 const flags = {
   sizes: { type: "string" },
@@ -150,14 +163,19 @@ const flags = {
 const evictionFlags = ["in-flight", "seconds", "reviews"] as const;
 /** Of benchmarks that start a control plane, and have groups and contenders on it. */
 const contenderFlags = ["sizes", "contenders", "fairness", "profile"] as const;
-const benchmarks = ["rollout", "eviction", "drain", "faults", "scaling", "cold-start", "fence", "restart"] as const;
+const benchmarks = [
+  ...(["rollout", "eviction", "drain", "faults", "scaling", "status", "cold-start", "fence", "restart"] as const),
+];
 
 const defaultSizes: Readonly<Record<string, string>> = {
   eviction: "3x20",
   faults: "3x20",
   scaling: "3x20",
+  status: "3x20",
   drain: "3x20/5,3x20/1",
 };
+
+const defaultRepeats: Readonly<Record<string, string>> = { "cold-start": "20", status: "5" };
 
 type Values = ReturnType<typeof parse>["values"];
 
@@ -177,7 +195,7 @@ export function readOptions(argv: readonly string[]): Reading {
     mistakes.push(`${JSON.stringify(name)} is no benchmark; write one of ${benchmarks.join(", ")}`);
   }
   mistakes.push(...foreignFlags(name, values));
-  const repeat = values.repeat ?? (name === "cold-start" ? "20" : "3");
+  const repeat = values.repeat ?? defaultRepeats[name] ?? "3";
   if (name !== "eviction" && /\boracle\b/.test(values.contenders ?? "")) {
     mistakes.push("--contenders holds oracle, which is there for the part storm of eviction alone; leave it out");
   }
@@ -188,6 +206,13 @@ export function readOptions(argv: readonly string[]): Reading {
   }
   if (name === "faults") {
     const parts = readNames("only", faults, values.only, mistakes) ?? faults;
+    return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
+  }
+  if (name === "status") {
+    const foreign = shared.contenders?.filter((contender) => !statusContenders.includes(contender)) ?? [];
+    if (foreign.length > 0)
+      mistakes.push(`--contenders holds ${foreign.join(", ")}; status has ${statusContenders.join(", ")} alone`);
+    const parts = readNames("only", statusParts, values.only, mistakes) ?? statusParts;
     return mistakes.length > 0 ? { kind: "wrong", mistakes } : { kind: name, options: { ...shared, parts } };
   }
   if (name === "fence") {
@@ -211,7 +236,7 @@ function foreignFlags(name: string, values: Values): string[] {
   const mistakes: string[] = [];
   if (["rollout", "drain", "cold-start", "restart"].includes(name)) {
     if (values.only !== undefined)
-      mistakes.push("--only is a flag of eviction, faults, scaling and fence; leave it out");
+      mistakes.push("--only is a flag of eviction, faults, scaling, status and fence; leave it out");
   }
   if (name !== "eviction" && benchmarks.some((known) => known === name)) {
     const foreign = evictionFlags.filter((flag) => values[flag] !== undefined);
@@ -223,7 +248,7 @@ function foreignFlags(name: string, values: Values): string[] {
   if (name === "cold-start" && values.fairness) {
     mistakes.push("--fairness is no flag of cold-start, which has no API server; leave it out");
   }
-  if (["cold-start", "fence", "restart"].includes(name) && values.against !== undefined) {
+  if (["cold-start", "fence", "restart", "status"].includes(name) && values.against !== undefined) {
     mistakes.push("--against is a flag of rollout, eviction and scaling; leave it out");
   }
   if (name === "fence" || name === "restart") {

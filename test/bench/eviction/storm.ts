@@ -24,15 +24,16 @@ export const retryAfterMs = 100;
 export function runStorm(place: TestBed, name: ContenderName, size: Size): Promise<Trial<StormFigures>> {
   return runTrial(place, name, size, async (scene) => {
     if (name !== "oracle") {
-      return withSetting(scene, (setting) =>
-        withWebhook(setting, () =>
-          measureStorm(setting, setting.running, setting.pods, (evict) => evictAll(setting, evict)),
-        ),
-      );
+      return withSetting(scene, (setting) => withWebhook(setting, () => runStormIn(setting)));
     }
     const pods = await listPods(scene);
     return measureStorm(scene, oracle, pods, (evict) => evictAsOracle(scene, pods, evict));
   });
+}
+
+/** The storm on a contender that runs, and that the API server asks. */
+export function runStormIn(setting: Setting): Promise<StormFigures> {
+  return measureStorm(setting, setting.running, setting.pods, (evict) => evictAll(setting, evict));
 }
 
 type Evict = (pod: Pod) => Promise<boolean>;

@@ -1,0 +1,117 @@
+/** Tests what the bench of the status reads from a command line, that its viewers look, and how it judges figures. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { readOptions, type StatusOptions } from "../options.ts";
+import { renderSizes, renderTable } from "./renders.ts";
+import { ratioOf, type StatusFigures, type StatusTrial, statusBenchmark } from "./status.ts";
+import { besideViewers } from "./viewers.ts";
+
+function optionsOf(...argv: string[]): StatusOptions {
+  const reading = readOptions(["status", ...argv]);
+  return reading.kind === "status" ? reading.options : assert.fail(JSON.stringify(reading));
+}
+
+/** A trial whose evictions had this p99; undefined: it failed. */
+function trial(isViewed: boolean, p99Ms: number | undefined): StatusTrial {
+  const evictions = { answers: 60, perSecond: 6, p50Ms: 10, p99Ms, allowed: 60, allowedPods: {}, refused: 0 };
+  const seen = isViewed ? { pages: 300, errors: 0, p50Ms: 5, p99Ms: 50 } : undefined;
+  const figures = {
+    ...{ evictions: { ...evictions, errors: 0, messages: {} }, seen, timeOverLimit: 1.1, requestsPerPod: 1.2 },
+    ...{ cpuSeconds: 1, peakResidentBytes: 1e8, mostDown: 5, mostZonesDown: 1 },
+  } as unknown as StatusFigures;
+  const failed = p99Ms === undefined;
+  const outcome = { figures: failed ? undefined : figures, failure: failed ? "it ended" : undefined };
+  return { contender: "sluice", size: "3x20", load: 0, isViewed, ...outcome };
+}
+
+const trialsWith = (without: readonly (number | undefined)[], beside: readonly (number | undefined)[]) => [
+  ...without.map((ms) => trial(false, ms)),
+  ...beside.map((ms) => trial(true, ms)),
+];
+
+describe("the bench of the status", () => {
+  it("has five trials with viewers and five without, which take turns, and no contender that has no status", () => {
+    const options = optionsOf();
+    assert.deepEqual([options.repeat, options.parts], [5, ["viewers", "renders"]]);
+    const labels = statusBenchmark(options).turns.map(({ label }) => label);
+    assert.equal(labels.length, 10);
+    for (let round = 1; round <= 5; round++) {
+      const pair = labels.slice(2 * round - 2, 2 * round).toSorted();
+      const [beside, without] = [`3x20 sluice with 64 viewers ${round}/5`, `3x20 sluice without viewers ${round}/5`];
+      assert.deepEqual(pair, [beside, without]);
+    }
+    const wrong = readOptions(["status", "--contenders", "peer-tuned", "--against", ".", "--only", "storm"]);
+    assert.equal(wrong.kind === "wrong" && wrong.mistakes.length, 3, JSON.stringify(wrong));
+  });
+
+  it("keeps its bound while the median p99 with viewers is at most a tenth above that without", () => {
+    const { isKept, tables } = statusBenchmark(optionsOf());
+    const kept = trialsWith([100, 90, 500], [110, 109, 900]);
+    assert.equal(ratioOf(kept), 1.1);
+    assert.equal(isKept?.(kept), true);
+    assert.match(tables(kept)[0] ?? "", /p99, ms +100 \(90–500\) +110 \(109–900\) +1\.10\n/);
+    const broken = trialsWith([100, 100, 100], [111, 111, 90]);
+    assert.equal(isKept?.(broken), false);
+    assert.match(tables(broken)[0] ?? "", /p99, ms +100 +111 \(90–111\) +! 1\.11\n/);
+    assert.equal(isKept?.(trialsWith([100], [undefined])), false, "no figures are no proof");
+  });
+
+  it("has viewers of which each keeps its connection and looks again, until the work has ended", async () => {
+    const requests = new Map<number | undefined, number>();
+    let seenByAll = () => {};
+    const twice = new Promise<void>((resolve) => {
+      seenByAll = resolve;
+    });
+    const server = createServer(({ socket: { remotePort } }, response) => {
+      requests.set(remotePort, (requests.get(remotePort) ?? 0) + 1);
+      if (requests.size === 64 && [...requests.values()].every((count) => count >= 2)) seenByAll();
+      response.end("the page");
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    try {
+      let atStart = 0;
+      const { result, seen } = await besideViewers({ url, count: 64, everyMs: 50 }, async () => {
+        atStart = requests.size;
+        await twice;
+        return "worked";
+      });
+      assert.deepEqual([result, atStart, requests.size, seen.errors], ["worked", 64, 64, 0]);
+      assert.ok(seen.pages >= 128, `${seen.pages}`);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+
+  it("does not begin the storm where viewers get no page", async () => {
+    const server = createServer((_, response) => response.writeHead(503).end()).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const begun = besideViewers({ url, count: 2, everyMs: 10 }, () => assert.fail("the storm began"));
+    await assert.rejects(begun, /of 2 viewers did not get the page/);
+    server.close();
+    server.closeAllConnections();
+  });
+
+  it("renders both sizes by the shipped endpoints, and ends with 1 where a median is above its bound", () => {
+    const args = [join(import.meta.dirname, "../main.ts"), "status", "--only", "renders"];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+    const rows = stdout.split("\n").filter((line) => renderSizes.some(({ label }) => line.includes(label)));
+    assert.equal(rows.length, renderSizes.length, stdout + stderr);
+    assert.equal(status, rows.some((row) => row.includes("!")) ? 1 : 0, stdout);
+    const [first = assert.fail()] = renderSizes;
+    const figures = { size: first, readMs: [1], bytes: 3_500 };
+    const table = renderTable([
+      { ...figures, renderMs: [10, 10, 99] },
+      { ...figures, renderMs: [11, 11, 1] },
+    ]);
+    const shown = table.match(/(?<=at work +)(! )?\d+\.\d/g);
+    assert.deepEqual(shown, ["10.0", "! 11.0"]);
+  });
+});
