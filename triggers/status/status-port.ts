@@ -13,6 +13,9 @@ export interface StatusPortOptions extends Pick<StatusAppOptions, "read"> {
   readonly reporting: Pick<Reporting, "log" | "metrics">;
 }
 
+/** How long an answer may take once the process ends, in milliseconds: a viewer asks again anyway, and nothing else is lost. */
+const lastPagesMs = 100;
+
 /** Listens there. Rejects with a message if the address cannot be had. */
 export async function openStatusPort(options: StatusPortOptions): Promise<Pick<Listening, "port" | "close">> {
   const { address, read, requestTimeoutMs, clock, reporting } = options;
@@ -28,5 +31,6 @@ export async function openStatusPort(options: StatusPortOptions): Promise<Pick<L
     const message = `STATUS_LISTEN is ${where}: any client that reaches it sees names and messages of all served namespaces`;
     reporting.log("warn", message, { reason: "status-listen" });
   }
-  return listening;
+  const close = (cutOff: AbortSignal) => listening.close(AbortSignal.any([cutOff, AbortSignal.timeout(lastPagesMs)]));
+  return { port: listening.port, close };
 }
