@@ -93,10 +93,13 @@ describe("the bench of the status", () => {
     const server = createServer((_, response) => response.writeHead(503).end()).listen(0, "127.0.0.1");
     await once(server, "listening");
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const begun = besideViewers({ url, count: 2, everyMs: 10 }, () => assert.fail("the storm began"));
-    await assert.rejects(begun, /of 2 viewers did not get the page/);
-    server.close();
-    server.closeAllConnections();
+    try {
+      const begun = besideViewers({ url, count: 2, everyMs: 10 }, () => assert.fail("the storm began"));
+      await assert.rejects(begun, /of 2 viewers did not get the page/);
+    } finally {
+      server.close();
+      server.closeAllConnections();
+    }
   });
 
   it("renders both sizes by the shipped endpoints, and ends with 1 where a median is above its bound", () => {
