@@ -1,12 +1,35 @@
-/** What the status costs the API server while no client looks at it: nothing, by the audit log of a real one. */
+/** What the status costs the API server while no client asks for it: nothing, by the audit log of a real one. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { eventually } from "../controlplane/api.ts";
-import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { auditPosition } from "../controlplane/audit.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { type Asked, play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
+
+/**
+ * Functions without a timer of their own: each timer lists Leases and what else it needs, at moments with a jitter, so that of
+ * two processes one may have sent one LIST more.
+ */
+const functions = "advance-zone-rollout,evaluate-eviction,keep-ledgers,show-status";
+
+/** Longer than the status waits between two LISTs of any kind: a process that lists on without clients is seen. */
+const restMs = 12_000;
+
+/**
+ * Two writers of one object that meet, such as two reconciles or Sluice and the StatefulSet controller: time alone decides
+ * whether they do. Then the write is refused with 409, and the ledger is read again. The status reads no Lease by its name.
+ */
+const isOfConflict = ({ verb, resource, code }: Asked) => code === 409 || (verb === "get" && resource === "leases");
+
+/** Numbers by verb, resource and answer. Watches, which API servers end when they like, are not among the requests. */
+function countOf(requests: readonly Asked[]): Readonly<Record<string, number>> {
+  const kinds = requests.map(({ verb, resource, code }) => `${verb} ${resource} ${code}`).toSorted();
+  const counts: Record<string, number> = {};
+  for (const kind of kinds) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+}
 
 describe("the status on a real control plane", { skip: await skipWithoutControlPlane() }, () => {
   let stage: EvictionStage;
@@ -19,30 +42,48 @@ describe("the status on a real control plane", { skip: await skipWithoutControlP
     await stage?.stop();
   });
 
-  test("x", async () => {
-    await Promise.all(["off", "on"].map((name) => play(stage.controlPlane, name, { zones: 2, pods: 1 }, async (scene) => {
-      const settings = { STATUS_LISTEN: name === "off" ? "off" : "127.0.0.1:0" };
-      const server = await scene.serve(settings);
+  /** Rolls a group with the setting, and rests. Then calls `more`, and resolves to the requests until then. */
+  async function roll(name: string, statusListen: string, more: (scene: Scene, server: Server) => Promise<void>) {
+    let requests: readonly Asked[] = [];
+    await play(stage.controlPlane, name, { zones: 2, pods: 1 }, async (scene) => {
+      const server = await scene.serve({ FUNCTION: functions, STATUS_LISTEN: statusListen });
       await scene.waitForOldLedger(server);
       await changeTemplate(stage.controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2");
       await scene.waitForGuard("done");
       await scene.waitForEvent("RolloutCompleted");
-      await delay(20_000);
-      const count = async (from?: number) => {
-        const counts: Record<string, number> = {};
-        for (const one of [...(await scene.requests(from)), ...(await scene.watches(from))]) { const k = `${one.verb} ${one.resource} ${one.code}`; counts[k] = (counts[k] ?? 0) + 1; }
-        return counts;
-      };
-      console.log(name, await count());
-      if (name === "off") return;
-      const from = await auditPosition(stage.controlPlane.auditLog);
-      for (let i = 0; i < 6; i++) { await server.status(); await delay(2000); }
-      console.log("viewed", await count(from));
-      await delay(2000);
-      const from2 = await auditPosition(stage.controlPlane.auditLog);
-      await delay(40000);
-      console.log("left", await count(from2));
-    })));
+      await delay(restMs);
+      requests = await scene.requests();
+      await more(scene, server);
+    });
+    return requests;
+  }
+
+  test("without viewers a process with STATUS_LISTEN sends what one without it sends, and after a viewer has gone it sends nothing more", async (context) => {
+    const viewed: { during: readonly Asked[]; afterwards: readonly Asked[] } = { during: [], afterwards: [] };
+    const [off, on] = await Promise.all([
+      roll("unlit", "off", async () => {}),
+      roll("lit", "127.0.0.1:0", async (scene, server) => {
+        const from = await auditPosition(stage.controlPlane.auditLog);
+        // Its last GET is sent 12 s after its first.
+        for (let time = 0; time <= 6; time++) {
+          if (time > 0) await delay(2_000);
+          assert.equal((await server.status()).groups.length, 1);
+        }
+        // The API server logs a request just after it has answered it.
+        await delay(500);
+        const gone = await auditPosition(stage.controlPlane.auditLog);
+        viewed.during = await scene.requests(from);
+        await delay(restMs);
+        viewed.afterwards = await scene.requests(gone);
+      }),
+    ]);
+    const [without, beside] = [off, on].map((requests) => countOf(requests.filter((one) => !isOfConflict(one))));
+    context.diagnostic(`without viewers: ${JSON.stringify(beside)}`);
+    assert.deepEqual(beside, without);
+    const during = countOf(viewed.during);
+    context.diagnostic(`beside a viewer: ${JSON.stringify(during)}`);
+    assert.ok((during["list leases 200"] ?? 0) >= 6 && (during["list events 200"] ?? 0) >= 2, JSON.stringify(during));
+    assert.deepEqual(countOf(viewed.afterwards), {});
   });
 });

@@ -59,7 +59,7 @@ export async function measureRenders(size: RenderSize): Promise<RenderFigures> {
   const [renderMs, readMs]: [number[], number[]] = [[], []];
   let bytes = 0;
   for (let round = 0; round < warmUps + rounds; round++) {
-    await pass(timeline, 1_000);
+    await elapse(timeline, 1_000);
     const asked = process.cpuUsage();
     const reading = readStatus();
     let isRead = false;
@@ -132,7 +132,7 @@ function fill(world: World, { groups, pods }: RenderSize): void {
     world.kubelet.breakPod({ namespace, name: `${first.name}-${ordinal}` });
 }
 
-async function pass(timeline: VirtualTimeline, ms: number): Promise<void> {
+async function elapse(timeline: VirtualTimeline, ms: number): Promise<void> {
   let isOver = false;
   timeline.after(ms, () => {
     isOver = true;

@@ -1,4 +1,4 @@
-/** Tests what the bench of the status reads from a command line, that its viewers look, and how it judges figures. */
+/** Tests what the bench of the status reads from a command line, that its viewers load the page, and how it decides about figures. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -61,7 +61,7 @@ describe("the bench of the status", () => {
     assert.equal(isKept?.(trialsWith([100], [undefined])), false, "no figures are no proof");
   });
 
-  it("has viewers of which each keeps its connection and looks again, until the work has ended", async () => {
+  it("has viewers of which each keeps its connection and asks again, until the work has ended", async () => {
     const requests = new Map<number | undefined, number>();
     let seenByAll = () => {};
     const twice = new Promise<void>((resolve) => {

@@ -11,7 +11,7 @@ import { seeded, shuffled, spreadOf } from "../statistics.ts";
 import { aligned, spreadText } from "../table.ts";
 import { runTrial, type TestBed, type Trial } from "../trial.ts";
 import { keepsBound, measureRenders, type RenderFigures, renderSizes, renderTable } from "./renders.ts";
-import { besideViewers, lookEveryMs, type ViewersReport, viewers } from "./viewers.ts";
+import { besideViewers, loadEveryMs, type ViewersReport, viewers } from "./viewers.ts";
 
 export interface StatusFigures extends StormFigures {
   /** Undefined: there were none. */
@@ -54,7 +54,7 @@ export function statusBenchmark(options: StatusOptions): Benchmark<StatusTrial> 
   return {
     name: "status",
     method: method(options),
-    settings: { restMs, tailMs, workers, retryAfterMs, viewers, lookEveryMs, mostRatio },
+    settings: { restMs, tailMs, workers, retryAfterMs, viewers, loadEveryMs, mostRatio },
     turns: pairs.flatMap(({ size, contender }) => rounds.flatMap((round) => turnsOf(contender, size, round))),
     inBrief,
     tables: (trials) => pairs.map(({ size, contender }) => viewersTable(size, contender, trials)),
@@ -80,7 +80,7 @@ async function runViewed(
       (setting) =>
         withWebhook(setting, async () => {
           if (!isViewed) return { ...(await runStormIn(setting)), seen: undefined };
-          const options = { url, count: viewers, everyMs: lookEveryMs };
+          const options = { url, count: viewers, everyMs: loadEveryMs };
           const { result, seen } = await besideViewers(options, () => runStormIn(setting));
           return { ...result, seen };
         }),
@@ -155,7 +155,7 @@ function method({ seed, gogc, repeat }: StatusOptions): string {
     `round (seed ${seed}), on one control plane, whose processes run with GOGC=${gogc}. Each trial has a namespace, a group with a`,
     `ZoneAwarePodDisruptionBudget, and a process of its own with STATUS_LISTEN, which has rested for ${restMs / 1000} s, so that no ledger is new.`,
     `Storm: ${workers} workers evict every pod through the API server, and ask again ${retryAfterMs} ms after a 429.`,
-    `Viewers: ${viewers} clients, each with a connection that it keeps, GET the page every ${lookEveryMs / 1000} s, from before the storm to its end.`,
+    `Viewers: ${viewers} clients, each with a connection that it keeps, GET the page every ${loadEveryMs / 1000} s, from before the storm to its end.`,
     "They run in the process that also has the load, the kubelets and the observer.",
   ].join("\n");
 }

@@ -1,4 +1,4 @@
-/** Clients that look at the page of the status as browsers do: each over a connection of its own, which it keeps. */
+/** Clients that load the page of the status as browsers do: each over a connection of its own, which it keeps. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "undici";
 import { percentile } from "../eviction/answers.ts";
@@ -15,7 +15,7 @@ export interface ViewersReport {
 
 export const viewers = 64;
 /** As the script of the page does. */
-export const lookEveryMs = 2_000;
+export const loadEveryMs = 2_000;
 
 export interface ViewersOptions {
   /** http://HOST:PORT */
@@ -24,7 +24,7 @@ export interface ViewersOptions {
   readonly everyMs: number;
 }
 
-/** Runs `work` once every viewer has seen the page, and has them look on until it has ended. */
+/** Runs `work` once every viewer has seen the page, and has them go on until it has ended. */
 export async function besideViewers<T>(
   { url, count, everyMs }: ViewersOptions,
   work: () => Promise<T>,
@@ -33,7 +33,7 @@ export async function besideViewers<T>(
   const ended = new AbortController();
   const tookMs: number[] = [];
   let errors = 0;
-  const look = async (client: Client): Promise<void> => {
+  const load = async (client: Client): Promise<void> => {
     const askedMs = performance.now();
     try {
       const { statusCode, body } = await client.request({
@@ -51,7 +51,7 @@ export async function besideViewers<T>(
     await pause((at * everyMs) / count, ended.signal);
     for (; !ended.signal.aborted; onFirst()) {
       const nextMs = performance.now() + everyMs;
-      await look(client);
+      await load(client);
       await pause(nextMs - performance.now(), ended.signal);
     }
   };

@@ -27,29 +27,29 @@ async function servedStatus() {
     return known;
   };
   const { get } = appWith({ read });
-  const look = async (): Promise<Buffer> => {
+  const load = async (): Promise<Buffer> => {
     const answer = await get("/", { "accept-encoding": "gzip" });
     assert.deepEqual([answer.status, answer.headers.get("content-encoding")], [200, "gzip"]);
     return Buffer.from(await answer.arrayBuffer());
   };
-  return { look, goTo, readsOfGroups: () => readsOfGroups };
+  return { load, goTo, readsOfGroups: () => readsOfGroups };
 }
 
 test("64 viewers within a second cost one render, and those of the next second one more", async () => {
-  const { look, goTo, readsOfGroups } = await servedStatus();
-  const alone = look();
+  const { load, goTo, readsOfGroups } = await servedStatus();
+  const alone = load();
   await goTo(9.5);
   await alone;
   const perRender = readsOfGroups();
   assert.ok(perRender > 0);
   const pages: Buffer[] = [];
   for (const second of [10, 11]) {
-    const looks: Promise<Buffer>[] = [];
+    const loads: Promise<Buffer>[] = [];
     for (let viewer = 0; viewer < viewers; viewer++) {
       await goTo(second + (0.99 * viewer) / viewers);
-      looks.push(look());
+      loads.push(load());
     }
-    const [first = assert.fail(), ...others] = await Promise.all(looks);
+    const [first = assert.fail(), ...others] = await Promise.all(loads);
     assert.ok(others.every((page) => page.equals(first)));
     pages.push(first);
     assert.equal(readsOfGroups(), (second - 8) * perRender);
@@ -57,18 +57,18 @@ test("64 viewers within a second cost one render, and those of the next second o
   assert.notDeepEqual(pages[0], pages[1]);
 });
 
-test("64 viewers that look every two seconds cost a render a second, however long they look", async () => {
-  const { look, goTo, readsOfGroups } = await servedStatus();
-  const looks = [look()];
+test("64 viewers that ask every two seconds cost a render a second, however long they go on", async () => {
+  const { load, goTo, readsOfGroups } = await servedStatus();
+  const loads = [load()];
   await goTo(9.5);
-  await looks[0];
+  await loads[0];
   const perRender = readsOfGroups();
   for (let at = 10; at < 20; at += 2 / viewers) {
     await goTo(at);
-    looks.push(look());
+    loads.push(load());
   }
   await goTo(25);
-  assert.equal((await Promise.all(looks)).length, 1 + 5 * viewers);
+  assert.equal((await Promise.all(loads)).length, 1 + 5 * viewers);
   const renders = readsOfGroups() / perRender - 1;
   assert.ok(renders >= 5 && renders <= 10, `${renders} renders in 10 s`);
 });
