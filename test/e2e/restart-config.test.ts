@@ -1,28 +1,42 @@
 /**
- * A person changes Secrets, and the processes that were started with other files restart by themselves: the shipped function
- * under the account of its overlay and the Roles of its README, on a real API server.
+ * A person changes Secrets, and the processes that were started with other files restart by themselves. A Secret that nothing
+ * names any more goes. The shipped functions run under the accounts of their overlay and the Roles of their READMEs, on a real
+ * API server.
  */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
-import { eventually } from "../controlplane/api.ts";
+import { type ApiError, eventually } from "../controlplane/api.ts";
+import { auditPosition } from "../controlplane/audit.ts";
 import { keepMounted } from "../process-manager/mounted-secret.ts";
 import { patienceMs } from "../process-manager/pod.ts";
-import { RestartStage, skipWithoutStage, tokenSecret } from "../process-manager/restart-stage.ts";
-import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
-import { isDefinition, Kubectl } from "../support/kubectl.ts";
+import { RestartStage, skipWithoutStage } from "../process-manager/restart-stage.ts";
+import { askedBy, isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
+import type { EventObject } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 
 const name = "advance-process-restart";
-const namespace = "files";
+const collector = "gc-restart-config";
+/** That of the commands in the READMEs. */
+const namespace = "search";
+/** A Secret that nothing names stays for so long. */
+const unnamedForMs = 900_000;
 const sets = ["db-zone-a", "db-zone-b", "db-zone-c"];
 const expectedOf = (set: string): string => `${set}-files`;
 const mountedOf = (set: string): string => `${set}-mounted`;
 const inTurn = sets.flatMap((set) => [`stop ${set}`, `start ${set}`]);
 
+/** What a ledger knows of a Secret. */
+interface KnownSecret {
+  readonly unnamed?: number;
+  readonly checks?: number;
+}
+
 suite("files of processes on the real API server", { skip: skipWithoutStage }, () => {
   let stage: RestartStage;
   let kubectl: Kubectl;
+  let objects: readonly Built[];
   let server: Server;
   const closing = new AbortController();
   const mounting: Promise<void>[] = [];
@@ -33,6 +47,19 @@ suite("files of processes on the real API server", { skip: skipWithoutStage }, (
     await kubectl.run("-n", namespace, "create", "role", role, "--resource=secrets", `--verb=${verbs}`, ...named);
     const account = `--serviceaccount=${namespace}:${name}`;
     await kubectl.run("-n", namespace, "create", "rolebinding", role, `--role=${role}`, account);
+  };
+
+  /** A person runs the commands that the README of a function gives in this chapter, for its Role. */
+  const permitByReadme = async (of: string, chapter: string) => {
+    const commands = await kubectl.commandsOf(`../functions/${of}/README.md`, chapter);
+    for (const command of commands) await kubectl.shell(command);
+  };
+
+  /** Starts a function under its account and with the settings of its overlay, but with more sweeps. */
+  const serve = async (of: string) => {
+    const { account, settings } = workloadOf(objects, of);
+    const kubeconfig = await kubeconfigOf(stage.controlPlane, stage.api, namespace, account);
+    return stage.serve({ ...settings, PORT: "0", SWEEP_INTERVAL: "2s" }, kubeconfig);
   };
 
   const expect = (set: string, main: string) =>
@@ -53,8 +80,8 @@ suite("files of processes on the real API server", { skip: skipWithoutStage }, (
   };
 
   /** The first words of a message in the log that match. */
-  const logged = (pattern: RegExp) =>
-    eventually(`${pattern} in the log`, patienceMs * 2, async () => pattern.exec(JSON.stringify(server.log))?.[0]);
+  const logged = (pattern: RegExp, by = server) =>
+    eventually(`${pattern} in the log`, patienceMs * 2, async () => pattern.exec(JSON.stringify(by.log))?.[0]);
 
   before(async () => {
     stage = await RestartStage.set(namespace, sets.length);
@@ -74,12 +101,10 @@ suite("files of processes on the real API server", { skip: skipWithoutStage }, (
       await stage.api.patch(stage.setPath(set), { metadata: { annotations } });
     }
     kubectl = await Kubectl.open(stage.controlPlane);
-    const objects = await kubectl.buildIn(namespace, "standalone", [], [], ["overlays/restart"]);
+    objects = await kubectl.buildIn(namespace, "standalone", [], [], ["overlays/restart"]);
     await kubectl.apply(objects.filter((one) => !isWorkload(one) && !isWebhook(one) && !isDefinition(one)));
-    await permit("restart-token", "get", [tokenSecret]);
-    const { account, settings } = workloadOf(objects, name);
-    const kubeconfig = await kubeconfigOf(stage.controlPlane, stage.api, namespace, account);
-    server = await stage.serve({ ...settings, PORT: "0", SWEEP_INTERVAL: "2s" }, kubeconfig);
+    await permitByReadme(name, "A pod to restart");
+    server = await serve(name);
   });
   after(async () => {
     closing.abort();
@@ -147,5 +172,64 @@ suite("files of processes on the real API server", { skip: skipWithoutStage }, (
     );
     await atRest();
     assert.deepEqual((await stage.journal()).slice(begun), [`stop ${set}`, `start ${set}`]);
+  });
+
+  test("config-forbidden: a Secret that nothing names stays without a Role, which the message names, and goes with the Role of the README", async () => {
+    const [set = ""] = sets;
+    const [old, next] = ["db-files-1", "db-files-2"];
+    const { data } = await stage.api.get<{ readonly data: object }>(stage.path("secrets", expectedOf(set)));
+    for (const one of [old, next]) await stage.api.post(stage.path("secrets"), { metadata: { name: one }, data });
+    const named = (secret: string) =>
+      stage.api.patch(stage.setPath(set), { metadata: { annotations: { "sluice.dev/restart-config": secret } } });
+    await named(old);
+    const from = await auditPosition(stage.controlPlane.auditLog);
+    const collecting = await serve(collector);
+    await logged(/write a Role with get and delete on db-files-1/, collecting);
+    const events = async (reason: string) =>
+      (await stage.api.get<{ items: EventObject[] }>(`${stage.path("events")}?fieldSelector=reason=${reason}`)).items;
+    const [kept] = await eventually("the Event", patienceMs, async () => {
+      const found = await events("RestartConfigKept");
+      return found.length > 0 ? found : undefined;
+    });
+    assert.deepEqual([kept?.type, kept?.involvedObject.name], ["Warning", set]);
+    assert.match(kept?.message ?? "", /write a Role with get and delete on db-files-1$/);
+
+    await permitByReadme(collector, "The right to Secrets");
+    const known = (what: string, isIt: (one: KnownSecret) => boolean) =>
+      eventually(what, patienceMs * 2, async () => {
+        const all: Readonly<Record<string, KnownSecret>> = JSON.parse(
+          (await stage.ledger())?.["sluice.dev/restart-configs"] ?? "{}",
+        );
+        return all[old] && isIt(all[old]) ? all : undefined;
+      });
+    await known("the Secret in the ledger", ({ unnamed }) => unnamed === undefined);
+    await named(next);
+    await known("a Secret that is named no more", ({ checks = 0 }) => checks >= 3);
+    assert.deepEqual(await events("RestartConfigRemoved"), [], "its time is not over");
+    // A person sets its time back, so that it is over: what was written meanwhile is not lost.
+    const lease = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-db`;
+    await eventually("an earlier time", patienceMs, async () => {
+      const { metadata } = await stage.api.get<{ readonly metadata: Metadata }>(lease);
+      const all = JSON.parse(metadata.annotations?.["sluice.dev/restart-configs"] ?? "{}");
+      all[old].unnamed -= unnamedForMs;
+      const annotations = { "sluice.dev/restart-configs": JSON.stringify(all) };
+      await stage.api.patch(lease, { metadata: { resourceVersion: metadata.resourceVersion, annotations } });
+      return true;
+    });
+    await eventually("the end of the Secret", patienceMs * 2, () =>
+      stage.api.get(stage.path("secrets", old)).then(
+        () => undefined,
+        (error: ApiError) => error.status === 404 || undefined,
+      ),
+    );
+    const [removed] = await eventually("the Event", patienceMs, async () => {
+      const found = await events("RestartConfigRemoved");
+      return found.length > 0 ? found : undefined;
+    });
+    assert.equal(removed?.involvedObject.name, old);
+    assert.ok(await stage.api.get(stage.path("secrets", next)), "the one that is named stays");
+    const { asked, forbidden } = await askedBy(stage.controlPlane, from, namespace, collector);
+    assert.deepEqual(forbidden, ["get secrets"], "before the Role was there");
+    assert.ok(!asked.includes("list secrets") && !asked.includes("watch secrets"), `${asked}`);
   });
 });

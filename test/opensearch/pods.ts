@@ -262,9 +262,19 @@ export class Pods {
     return metadata;
   }
 
+  /** Writes annotations on a pod, as a person does; null takes one off. */
+  async annotate(name: string, annotations: Readonly<Record<string, string | null>>): Promise<void> {
+    await this.api.patch(pathOf(name), { metadata: { annotations } });
+  }
+
   /** Writes a phase on a pod, as a person does. */
-  async mark(name: string, phase: string): Promise<void> {
-    await this.api.patch(pathOf(name), { metadata: { annotations: { [phaseKey]: phase } } });
+  mark(name: string, phase: string): Promise<void> {
+    return this.annotate(name, { [phaseKey]: phase });
+  }
+
+  /** Kills the container of a pod, and resolves when it has started again. */
+  async restartContainer(name: string): Promise<void> {
+    await this.#containers.get(name)?.restart();
   }
 
   /** Writes a phase on all StatefulSets, as a person does. */
