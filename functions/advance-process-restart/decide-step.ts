@@ -96,7 +96,7 @@ export function decideStep(view: StepView): Step {
   if (pod === undefined)
     return waitFor("pod-missing", `${claim.zone}: the pod of the restart is gone, and no other one is ready`);
   if (isResting(claim, pod)) return stepAtRest(claim, pod);
-  if (answer === undefined || "silence" in answer || answer.podUid !== pod.uid) return silent(pod, answer);
+  if (answer === undefined || "silence" in answer || answer.podUid !== pod.uid) return silent(view, pod);
   if (claim.phase === phases.withdrawing && isWithdrawn(view, pod, answer))
     return { kind: "end", shown: undefined, message: "the restart is withdrawn" };
   const isTakenBack = claim.mode === "parked" ? isUnparked(claim, pod, answer) : isCancelled(pod);
@@ -131,9 +131,12 @@ const steps: Readonly<Record<string, Decider>> = {
 
 const waitFor = (guard: string, message: string): Step => ({ kind: "wait", guard, message });
 
-function silent(pod: Pod, answer: StatusAnswer | undefined): Step {
+/** A start has its hour from its last call on, because a silent process manager may still get that. */
+function silent({ claim, answer, nowMs }: StepView, pod: Pod): Step {
   const why = answer !== undefined && "silence" in answer ? answer.silence : "another pod answers by its name";
-  return waitFor("manager-silent", `the server of ${pod.name} reports nothing: ${why}`);
+  const message = `the server of ${pod.name} reports nothing: ${why}`;
+  if (verbOf(claim) !== "start" || nowMs - claim.stampMs < longestMs) return waitFor("manager-silent", message);
+  return { kind: "end", shown: "failed", message: `${pod.name} is not back: an hour after its start ${message}` };
 }
 
 /**

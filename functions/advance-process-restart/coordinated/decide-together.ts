@@ -47,12 +47,19 @@ export type TogetherStep =
 
 const waitFor = (guard: string, message: string): TogetherStep => ({ kind: "wait", guard, message });
 
+const overdue = "not all have come back within an hour";
+
+function fail(members: readonly TogetherMember[], why: string): TogetherStep {
+  const names = members.map(({ pod }) => pod.name);
+  return { kind: "end", failed: new Set(names), message: `${names.join(", ")}: ${why}` };
+}
+
 const downStates: ReadonlySet<string> = new Set(["stopped", "killed"]);
 
 /** Each step is decided by all members, so that none starts before all are down. */
 export function decideTogether(view: TogetherView): TogetherStep {
-  const { claims, members, isAnchored, orphan } = view;
-  const { phase } = first(claims);
+  const { claims, members, isAnchored, orphan, nowMs } = view;
+  const { phase, stampMs } = first(claims);
   const answering = members.filter(isAnswering);
   const silent = members.filter((one) => !isAnswering(one));
   const isBefore = callIn(phase) !== "start";
@@ -65,6 +72,12 @@ export function decideTogether(view: TogetherView): TogetherStep {
   if (orphan !== undefined)
     return waitFor("manager-silent", `the StatefulSet of ${orphan} is gone: make that again, or delete the pod`);
   const [mute] = silent;
+  // The hour is counted from its last call on, because a silent process manager may still get that.
+  if (mute !== undefined && !isBefore && nowMs - stampMs >= longestMs)
+    return fail(
+      members.filter((one) => !(isAnswering(one) && isBack(one))),
+      overdue,
+    );
   if (mute !== undefined) return waitForSilent(mute, isBefore);
   return (steps[phase] ?? stepOfStart)(view, answering);
 }
@@ -229,11 +242,8 @@ function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]):
   const away = answering.filter((one) => !isBack(one));
   const failed = away.filter(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
   const isOver = failed.length > 0 && answering.every((one) => one.answer.state === "started" || failed.includes(one));
-  if (isOver || nowMs - sinceMs >= longestMs) {
-    const names = away.map(({ pod }) => pod.name);
-    const why = isOver ? `${mostAttempts} starts have failed` : "not all have come back within an hour";
-    return { kind: "end", failed: new Set(names), message: `${names.join(", ")}: ${why}` };
-  }
+  if (isOver || nowMs - sinceMs >= longestMs)
+    return fail(away, isOver ? `${mostAttempts} starts have failed` : overdue);
   if (missing !== undefined) return waitFor("pod-missing", `${missing} is gone, and no other one is ready`);
   const [one] = away;
   if (one !== undefined) return waitForStart(one);

@@ -5,6 +5,7 @@ import type { Zone } from "../../shared/groups/zones.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
+import { isOtherSum } from "../decide-files.ts";
 import { driftReason, isWaitingForFiles, type MarkTarget } from "../decide-mark.ts";
 import { type Coordinating, differingKey } from "./decide-settings.ts";
 
@@ -20,6 +21,8 @@ export interface DriftZone {
   readonly mounted: Coordinating | undefined;
   /** By pod uid the sum that its process was started with; absent where that is not known. */
   readonly running: ReadonlyMap<string, string>;
+  /** By uid the pods whose process is stopped. */
+  readonly stopped?: ReadonlySet<string>;
 }
 
 export interface DriftDecision {
@@ -55,12 +58,21 @@ function wayOf({ mode, expected, mounted }: DriftZone): Way {
   return mounted !== undefined && differingKey(expected, mounted) !== undefined ? "coordinated" : "rolling";
 }
 
-/** A pod that a person has taken out of a restart for these files, by `cancel` or otherwise, is left as it is. */
-function driftingPods({ zone, sum, running }: DriftZone): readonly Pod[] {
+function driftingPods(one: DriftZone): readonly Pod[] {
+  const { zone, sum, running, stopped } = one;
   return zone.pods.filter((pod) => {
     const started = running.get(pod.uid);
-    return isFree(pod) && started !== undefined && started !== sum && !isAskedFor(pod, sum);
+    const isOther = started !== undefined && isOtherSum(started, sum);
+    return (isOther || stopped?.has(pod.uid) === true) && mayBeAsked(pod, one);
   });
+}
+
+/**
+ * A pod that a person has taken out of a restart for these files, by `cancel` or otherwise, is left as it is, unless its process
+ * is stopped: its process manager was silent when it was taken out.
+ */
+function mayBeAsked(pod: Pod, { sum, stopped }: Pick<DriftZone, "sum" | "stopped">): boolean {
+  return isFree(pod) && (!isAskedFor(pod, sum) || stopped?.has(pod.uid) === true);
 }
 
 function isFree({ restart, terminating }: Pod): boolean {
@@ -83,13 +95,9 @@ function coordinate(
   known: readonly DriftZone[],
   { sum: cause }: DriftZone,
 ): readonly MarkTarget[] {
-  const sum = known.find((one) => one.zone === zone)?.sum ?? cause;
-  return mark(
-    zone,
-    zone.pods.filter((pod) => isFree(pod) && !isAskedFor(pod, sum)),
-    "coordinated",
-    sum,
-  );
+  const own = known.find((one) => one.zone === zone) ?? { sum: cause };
+  const pods = zone.pods.filter((pod) => mayBeAsked(pod, own));
+  return mark(zone, pods, "coordinated", own.sum);
 }
 
 function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: string): readonly MarkTarget[] {

@@ -94,19 +94,23 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   return {
     ...{ zone, sum: sumOfSecret(expected), mode: malformed.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before },
-    running: await askRunning(context, zone),
+    ...(await askProcesses(context, zone)),
   };
 }
 
-async function askRunning(
+async function askProcesses(
   context: Context,
   { workload, pods }: Zone<StatefulSet>,
-): Promise<ReadonlyMap<string, string>> {
+): Promise<Pick<DriftZone, "running" | "stopped">> {
   const free = pods.filter(({ restart, terminating }) => restart === undefined && !terminating);
   const answers = await mapLimit(free, askedAtOnce, async (pod) => {
     const answer = await readStatus(context, workload, pod);
-    const isOfPod = "podUid" in answer && answer.podUid === pod.uid && answer.runningSum !== undefined;
-    return isOfPod ? ([[pod.uid, answer.runningSum ?? ""]] as const) : [];
+    return "podUid" in answer && answer.podUid === pod.uid ? [answer] : [];
   });
-  return new Map(answers.flat());
+  const known = answers.flat();
+  const running = known.flatMap(({ podUid, runningSum }) =>
+    runningSum === undefined ? [] : [[podUid, runningSum] as const],
+  );
+  const stopped = known.filter(({ state }) => state === "stopped" || state === "killed").map(({ podUid }) => podUid);
+  return { running: new Map(running), stopped: new Set(stopped) };
 }

@@ -53,6 +53,30 @@ test("only processes that are known to run with other files get the phase", () =
   assert.deepEqual(decided([same, drifted(zoneOf("b"))]).marks, [inTurn("b-0"), inTurn("b-1")]);
 });
 
+test("a sum of another method is that of another version of the process manager, and no other files", () => {
+  const zone = zoneOf("a");
+  const [first = "", second = ""] = zone.pods.map(({ uid }) => uid);
+  const running = new Map([
+    [first, "2:other"],
+    [second, "unknown"],
+  ]);
+  assert.deepEqual(decided([drifted(zone, { running })]).marks, []);
+});
+
+test("a process that is stopped under no restart drifts, although its pod was asked for these files before", () => {
+  const asked = { restartReason: `drift coordinated ${wanted}` };
+  const restart = { text: "failed", phase: "failed", id: undefined } as const;
+  const zone = zoneOf("a", { 0: asked, 1: { ...asked, restart } });
+  const all = zone.pods.map(({ uid }) => uid);
+  const running = new Map(all.map((uid) => [uid, wanted]));
+  assert.deepEqual(decided([drifted(zone, { running })]).marks, []);
+  assert.deepEqual(decided([drifted(zone, { running, stopped: new Set(all) })]).marks, [inTurn("a-0")]);
+  const jointly = drifted(zone, { running, stopped: new Set(all), mode: "coordinated" });
+  assert.deepEqual(decided([jointly]).marks, [atOnce("a-0")]);
+  const byHand = drifted(zone, { running, stopped: new Set(all), mode: "by-hand" });
+  assert.deepEqual(decided([byHand]).marks, []);
+});
+
 test("a pod that terminates, or shows a phase, or was asked for these files before, gets none", () => {
   const restart = { text: "schedule", phase: "schedule", id: undefined } as const;
   const cases: readonly Partial<Pod>[] = [

@@ -160,3 +160,37 @@ test("settings that all nodes must have in common wait for a parked process, and
   const sum = sumOfSecret({ data: dataOf("cluster.name: other") });
   for (const name of names) assert.equal(stage.manager(name).running, sum, name);
 });
+
+test("a member that is taken out of a restart for these files while its server is silent starts again, once it answers", async () => {
+  const stage = await DriftStage.of("coordinated");
+  const [silent = "", ...others] = names;
+  stage.expect("a: 2");
+  for (let steps = 0; steps < 60 && stage.manager(silent).state !== "stopped"; steps++) await stage.stepWithFiles();
+  stage.silent.add(silent);
+  stage.write(silent, null);
+  for (let steps = 0; steps < 60 && others.some((name) => stage.phaseOf(name)); steps++) await stage.stepWithFiles();
+  assert.deepEqual([stage.claims, stage.starts, stage.manager(silent).state], [[], [1, 2, 2], "stopped"]);
+  stage.silent.delete(silent);
+  await steps(stage, 40);
+  assert.deepEqual(
+    [stage.starts, stage.phases],
+    [
+      [2, 2, 2],
+      [undefined, undefined, undefined],
+    ],
+  );
+  assert.equal(stage.manager(silent).running, sumOfSecret({ data: dataOf("a: 2") }));
+});
+
+test("process managers of another version, whose sums have another method, restart nothing", async () => {
+  const stage = await DriftStage.of();
+  for (const name of names) Object.assign(stage.manager(name), { running: "2:00000000", mounted: "2:00000000" });
+  for (let step = 0; step < 30; step++) await stage.step();
+  assert.deepEqual(
+    [stage.starts, stage.phases],
+    [
+      [1, 1, 1],
+      [undefined, undefined, undefined],
+    ],
+  );
+});

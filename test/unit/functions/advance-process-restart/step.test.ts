@@ -58,6 +58,18 @@ suite("who answers", () => {
     assert.equal(guardOf(stepIn(phases.stopping, { view: { answer: silence } })), "manager-silent");
   });
 
+  test("a start has failed whose process manager is silent for an hour after its call, and before a start it is waited for", () => {
+    const silent = (phase: string, claim: Partial<ClaimContent>) =>
+      stepIn(phase, { claim, view: { answer: { silence: "it answered 500" } } });
+    const message = "a-0 is not back: an hour after its start the server of a-0 reports nothing: it answered 500";
+    for (const phase of [phases.starting, phases.withdrawing])
+      assert.deepEqual(silent(phase, ago(3_600_000)), { kind: "end", shown: "failed", message });
+    assert.equal(guardOf(silent(phases.starting, ago(3_599_999))), "manager-silent");
+    assert.equal(guardOf(silent(phases.starting, began(7_200_000))), "manager-silent", "the call may still arrive");
+    for (const phase of [phases.restricting, phases.flushing, phases.stopping, phases.killing])
+      assert.equal(guardOf(silent(phase, ago(7_200_000))), "manager-silent");
+  });
+
   test("a later pod of the same name is waited for until it is ready, and then the restart is over", () => {
     const later = { uid: "later", readySinceMs: undefined };
     assert.equal(guardOf(stepIn(phases.stopping, { pod: later })), "pod-missing");

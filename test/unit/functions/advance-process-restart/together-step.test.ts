@@ -130,6 +130,18 @@ suite("who is a member", () => {
     const another = [{ status: { podUid: "earlier", state: "stopped" } }];
     assert.equal(messageOf(stepIn(phases.starting, another)), `${silent}another pod answers by its name`);
   });
+
+  test("an hour after the last call those have failed that are silent or not back, and before the barrier they are waited for", () => {
+    const quiet = { silence: "it answered 500" };
+    for (const phase of [phases.starting, phases.withdrawing]) {
+      const failed = stepIn(phase, [quiet, { status: anew }], ago(3_600_000));
+      assert.deepEqual([failedIn(failed), messageOf(failed)], [[a], "a-0: not all have come back within an hour"]);
+    }
+    assert.deepEqual(failedIn(stepIn(phases.starting, [quiet, { status: broken }], ago(3_600_000))), [a, b]);
+    assert.equal(guardOf(stepIn(phases.starting, [quiet, { status: anew }], ago(3_599_999))), "manager-silent");
+    assert.equal(guardOf(stepIn(phases.starting, [quiet, { status: anew }], began(7_200_000))), "manager-silent");
+    for (const phase of before) assert.equal(guardOf(stepIn(phase, [quiet, {}], ago(7_200_000))), "manager-silent");
+  });
 });
 
 suite("calls that have not arrived", () => {

@@ -3,6 +3,7 @@ import type { Delivery } from "../../../../../functions/shared/http/calls.ts";
 import type { StoredPod } from "../../../../fake-cluster/objects.ts";
 import type { PodReply } from "../../../../fake-cluster/pod-http.ts";
 import { allocationKey, markerKey, StandInDatabase } from "../../../../support/stand-in-database.ts";
+import { namespace } from "../../../shared/reconcile/harness.ts";
 import { RestartStage } from "../stage.ts";
 
 export const annotations = {
@@ -54,10 +55,15 @@ export class DatabaseStage extends RestartStage {
     if (delivery.port !== 9200) return super.answer(pod, delivery);
     if (this.isSilent) return "break";
     const { name, uid } = pod.metadata;
-    for (const node of this.standIn.nodes)
-      node.isUp = !podNames.includes(node.name) || this.manager(node.name).state === "started";
+    for (const node of this.standIn.nodes) node.isUp = !podNames.includes(node.name) || this.#runs(node.name);
     if (this.managerOf(uid).state !== "started") return "break";
     return this.standIn.answer(name, { method, path, headers, body });
+  }
+
+  /** Not while no pod has its name. */
+  #runs(name: string): boolean {
+    const pod = this.world.store.find("pods", { namespace, name });
+    return pod !== undefined && this.managerOf(pod.metadata.uid).state === "started";
   }
 
   /** The settings that stand now: the value, and the marker. */
