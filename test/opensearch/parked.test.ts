@@ -58,7 +58,8 @@ suite("a process of a real OpenSearch that a person parks", { skip }, () => {
     assert.deepEqual(await nodes.settingsAt(asked), { [allocation]: "all" });
 
     await pods.startFunction();
-    await eventually("a wait of the other pod", slowMs, async () => /WAITS/.test(pods.log) || undefined);
+    const waits = /parked until sluice\.dev\/stop is taken off/;
+    await eventually("a wait of the other pod", slowMs, async () => waits.test(pods.log) || undefined);
     assert.match(await pods.claims(), /"phase":"parked"/);
     assert.deepEqual(await since(), down, "it is down, and the other pod waits for it");
     assert.equal((await served.status()).state, "stopped");

@@ -51,6 +51,7 @@ export class ServedPod {
   readonly port: number;
   readonly #drainSeconds: string;
   #server: Launched | undefined;
+  #given: Readonly<Record<string, string>> = {};
 
   private constructor(pod: PlayedPod, port: number, { drainSeconds = "0", address = "127.0.0.1" }: ServedPodOptions) {
     this.pod = pod;
@@ -79,8 +80,9 @@ export class ServedPod {
     };
   }
 
-  /** Starts the server, without waiting for it. */
-  launchServer(environment: Readonly<Record<string, string>> = {}): Launched {
+  /** Starts the server, without waiting for it. `environment`: default, that of the last one. */
+  launchServer(environment = this.#given): Launched {
+    this.#given = environment;
     this.#server = launch(process.execPath, [program], {
       env: { ...this.environment, ...environment },
       output: { file: this.pod.path("server-log") },
