@@ -1,9 +1,12 @@
-/** A broken file meets the processes of a real OpenSearch that restart in their turn: one fails, and the mended file ends it. */
+/**
+ * A broken file meets the processes of a real OpenSearch. One fails where they restart in their turn, and all do where they
+ * restart together. The mended file ends both.
+ */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { slowMs } from "./nodes.ts";
-import { phaseKey } from "./pods.ts";
+import { namespace, phaseKey } from "./pods.ts";
 import { skip, stage } from "./stage.ts";
 
 suite("three processes of a real OpenSearch that get a broken file", { skip }, () => {
@@ -57,5 +60,29 @@ suite("three processes of a real OpenSearch that get a broken file", { skip }, (
       counted.filter((_, index) => seen[index] !== "failed"),
       [1, 1],
     );
+  });
+
+  test("together all fail, and the mended file alone brings all back, with allocation as the user had it", async () => {
+    const { pods } = on;
+    const { nodes, names } = pods;
+    const [first = ""] = names;
+    const annotations = { "sluice.dev/restart-mode": "coordinated" };
+    for (const name of names)
+      await pods.api.patch(`/api/v1/namespaces/${namespace}/secrets/${name}-files`, { metadata: { annotations } });
+    await pods.expect(["no.such.setting: true"]);
+    await eventually("failed restarts", 2 * slowMs, async () => {
+      return (await phases()).every((phase) => phase === "failed") || undefined;
+    });
+    assert.equal(await pods.claims(), "");
+    await pods.expect(["node.attr.x: again"]);
+    await pods.restarted(names);
+    await eventually("allocation as the user had it", slowMs, async () => {
+      return Object.keys(await nodes.settingsAt(first)).length === 0 || undefined;
+    });
+    assert.equal((await nodes.green(first)).number_of_nodes, 3);
+    for (const name of names) {
+      const { body } = await nodes.ask(name, "/_nodes/_local?filter_path=nodes.*.attributes");
+      assert.match(JSON.stringify(body), /"x":"again"/, name);
+    }
   });
 });

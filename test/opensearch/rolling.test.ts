@@ -105,4 +105,24 @@ suite("three processes of a real OpenSearch that restart in their turn", { skip 
     assert.deepEqual(await nodes.settingsAt(first), {});
     assert.equal(await pods.claims(), "");
   });
+
+  test("database-settled: a red database is not touched, and its process restarts when the database is not red any more", async () => {
+    const { pods } = on;
+    const { nodes, names } = pods;
+    const [first = "", other = ""] = names;
+    const begun = (await pods.journal()).length;
+    const since = async () => (await pods.journal()).slice(begun);
+    // No node has this name, so that its only copy is nowhere.
+    const settings = { number_of_shards: 1, number_of_replicas: 0, "routing.allocation.require._name": "none" };
+    assert.equal((await nodes.ask(other, "/nowhere?wait_for_active_shards=0", "PUT", { settings })).status, 200);
+    const logged = pods.log.length;
+    await pods.mark(first, "schedule-rolling");
+    const waits = /the database is red/;
+    await eventually("a wait for a red database", slowMs, async () => waits.test(pods.log.slice(logged)) || undefined);
+    assert.equal((await nodes.ask<Health>(other, "/_cluster/health")).body.status, "red");
+    assert.deepEqual([await since(), await pods.claims()], [[], ""]);
+    assert.equal((await nodes.ask(other, "/nowhere", "DELETE")).status, 200);
+    await pods.restarted([first]);
+    assert.deepEqual(await since(), [`stopping ${first}`, `stop ${first}`, `start ${first}`]);
+  });
 });
