@@ -1,4 +1,4 @@
-/** A person deletes all pods of a real OpenSearch while a restart of one restricts allocation: that is undone when they are back. */
+/** A person deletes all pods of a real OpenSearch while a restart restricts allocation: that is undone when they are back. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";

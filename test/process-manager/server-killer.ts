@@ -1,4 +1,4 @@
-/** A proxy in front of the server of a pod, which is killed once for each state that it answers with, before its answer is out. */
+/** A proxy in front of the server of a pod. It kills the server once for each state, before the answer with that is out. */
 import type { ServerResponse } from "node:http";
 import { ApiProxy, type Asked, headersOf } from "../support/forwarding.ts";
 import type { ServedPod } from "./served-pod.ts";
