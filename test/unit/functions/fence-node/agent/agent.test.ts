@@ -265,6 +265,26 @@ test("a device that cannot be stopped is left running without V", async () => {
   assert.equal(world.takeDevice(), "");
 });
 
+test("a device that takes no byte is fed again when it does, and until then the log says so once and the agent goes on", async () => {
+  const { world, agent } = await feeding();
+  world.writeError = "ENOSPC";
+  const renewals = Number(world.lease?.annotations[key("agent-renewals")]);
+  await world.run(agent, 20);
+  assert.equal(world.takeDevice(), "");
+  assert.equal(world.logged.filter((message) => message.includes("the watchdog was not fed: ENOSPC")).length, 1);
+  assert.equal(Number(world.lease?.annotations[key("agent-renewals")]), renewals + 4);
+  world.writeError = undefined;
+  agent.tick();
+  assert.equal(world.takeDevice(), ".");
+});
+
+test("a device that does not take its V counts as one that still runs", async () => {
+  const { world, agent } = await feeding();
+  world.writeError = "EIO";
+  assert.equal(await agent.stop(), false);
+  assert.ok(world.logged.includes("the watchdog cannot be stopped: EIO"));
+});
+
 test("where an opened watchdog has not fired after 2 W, the machine is reset by one write", async () => {
   const { world, agent } = await feeding();
   world.isTainted = true;

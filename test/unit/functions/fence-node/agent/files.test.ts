@@ -61,6 +61,15 @@ test("a device whose time nothing says is not used", (context) => {
   assert.equal(new WatchdogDevice(path, undefined).check(), "watchdog-time-unknown");
 });
 
+test("a full device refuses each byte, and one of which sysfs knows no time has the time that is set", () => {
+  assert.equal(new WatchdogDevice("/dev/full", undefined).check(), "watchdog-time-unknown");
+  const device = new WatchdogDevice("/dev/full", 1_000);
+  assert.equal(device.check(), 1_000);
+  device.open();
+  assert.throws(() => device.feed(), { code: "ENOSPC" });
+  assert.throws(() => device.disarm(), { code: "ENOSPC" });
+});
+
 test("an agent does not wait for the reader of a FIFO", (context) => {
   const path = join(folderOf(context), "watchdog");
   execFileSync("mkfifo", [path]);

@@ -50,6 +50,8 @@ export class World {
   device = "";
   time: number | ExplicitOnlyReason = watchdogMs;
   openError: string | undefined;
+  /** The code with which the device refuses each byte. */
+  writeError: string | undefined;
   isNoWayOut = false;
   resets = 0;
   resetError: string | undefined;
@@ -109,12 +111,8 @@ export class World {
             if (this.openError !== undefined) throw Object.assign(new Error("open"), { code: this.openError });
             this.device += "o";
           },
-          feed: () => {
-            this.device += ".";
-          },
-          disarm: () => {
-            this.device += "V";
-          },
+          feed: () => this.#write("."),
+          disarm: () => this.#write("V"),
         },
         store: {
           read: () => this.memory,
@@ -129,6 +127,11 @@ export class World {
         },
       },
     );
+  }
+
+  #write(byte: string): void {
+    if (this.writeError !== undefined) throw new Error(this.writeError);
+    this.device += byte;
   }
 
   /** Another client changes the Lease. */
