@@ -21,7 +21,7 @@ import { defaultTimes } from "./times.ts";
 /** A drill a minute, a pod that starts a minute late, and half a minute until it counts as Ready. */
 const timeoutMs = 240_000;
 const pulledForMs = 60_000;
-/** Of one agent that is not updated: one renewal in five seconds, and one more where the measurement begins or ends between two. */
+/** Of an agent that is not updated. One renewal more may come where the measurement begins or ends between two. */
 const renewEverySeconds = 5;
 /** All other requests of one agent in a second: a drill a minute, the Leases of its peers, and what a start costs. */
 const mostOthers = 0.1;

@@ -1,4 +1,4 @@
-/** What other clients delete or write in the middle of a fence, before any of its writes: it goes on, and ends clean (A2, A3, A6). */
+/** What other clients delete or write during a fence, before any of its writes: it goes on, and ends clean (A2, A3, A6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
