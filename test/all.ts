@@ -135,7 +135,7 @@ const phases: readonly Phase[] = [
   {
     name: "fencing",
     kinds: [
-      { files: ["test/fencing/{killed,partitions}.test.ts"], share: 0.6, group: "cuts" },
+      { files: ["test/fencing/{groups,killed,partitions}.test.ts"], share: 0.6, group: "cuts" },
       { files: ["test/fencing/**/*.test.ts"], share: 0.6, group: "fencing" },
     ],
     isTriedAgain: true,

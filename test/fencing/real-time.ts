@@ -1,6 +1,6 @@
 /**
- * The agents of the image by their defaults, in real time, with a watchdog of 10 s: an update whose new agent starts a minute
- * late (A8), and meanwhile what each agent costs the API server and its machine.
+ * `node --test test/fencing/real-time.ts`, which takes five minutes: the agents of the image by their defaults, with a watchdog
+ * of 10 s. The new agent of an update starts a minute late (A8). Meanwhile it counts what each agent costs.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, afterEach, before, describe, test } from "node:test";
 import { fingerprintOf } from "../../functions/fence-node/fingerprint.ts";
 import { eventually } from "../controlplane/api.ts";
-import { auditPosition, readAudit } from "../controlplane/audit.ts";
+import { type AuditEntry, auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type BuiltServer, buildServer } from "../support/built-server.ts";
 import { readDockerfile } from "../support/dockerfile.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
@@ -43,24 +43,61 @@ function agentImage(): Readonly<Record<string, string>> {
   return Object.assign({ NODE_OPTIONS: flags.join(" ") }, ...variables);
 }
 
+const textOf = async (cluster: FencingCluster, { name }: Machine, text: string) =>
+  (await cluster.agentLease(name)).metadata.annotations?.[key(text)];
+const renewalsOf = async (cluster: FencingCluster, machine: Machine) =>
+  Number(await textOf(cluster, machine, "agent-renewals"));
+
+async function residentBytesOf({ address }: Machine): Promise<number> {
+  const page = await (await fetch(`http://${address}:9843/metrics`)).text();
+  return Number(/^process_resident_memory_bytes (\d+)$/m.exec(page)?.[1]);
+}
+
+/** Resolves when the agents of three machines have each other as peers, and are armed. */
+async function startArmed({ program }: BuiltServer): Promise<FencingCluster> {
+  const cluster = await FencingCluster.start(3, agentImage(), defaultTimes, 3, join(program, "../../agent/main.mjs"));
+  for (const { name } of cluster.machines) {
+    const peers = cluster.machines.filter((one) => one.name !== name);
+    const prints = peers.map(async (peer) => `${peer.name}=${fingerprintOf(await cluster.keyOf(peer.name))}`);
+    await cluster.patchAgentLease(name, { [key("agent-peers-proposed")]: (await Promise.all(prints)).join(" ") });
+  }
+  for (const machine of cluster.machines)
+    await eventually(`the agent of ${machine.name} is armed`, timeoutMs, async () =>
+      (await textOf(cluster, machine, "agent-mode")) === "armed" ? true : undefined,
+    );
+  return cluster;
+}
+
+/** Returns the figures. @param calls the requests of so many seconds */
+async function assertCost(
+  { machines }: FencingCluster,
+  calls: readonly AuditEntry[],
+  { seconds, updated }: { readonly seconds: number; readonly updated: Machine },
+): Promise<string> {
+  const requests = calls.filter(({ userAgent }) => userAgent === "sluice-agent");
+  const renewals = requests.filter(({ verb }) => verb === "patch");
+  const others = (requests.length - renewals.length) / machines.length / seconds;
+  const resident = await Promise.all(machines.map(residentBytesOf));
+  const rate = (requests.length / machines.length / seconds).toFixed(3);
+  const rates = `${rate} requests a second, ${others.toFixed(3)} of them no renewals`;
+  const figures = `${rates}, in ${seconds.toFixed(0)} s; ${resident} bytes`;
+  for (const { name } of machines.filter((machine) => machine !== updated)) {
+    const own = renewals.filter((one) => one.name === `agent-${name}`).length;
+    assert.ok(own >= leastRenewals && own <= seconds / renewEverySeconds + 1, `${own} of ${name}: ${figures}`);
+  }
+  assert.ok(others < mostOthers, figures);
+  const isBetween = (bytes: number) => bytes > 10_000_000 && bytes < mostResidentBytes;
+  assert.ok(resident.every(isBetween), figures);
+  return figures;
+}
+
 describe("the agents of the image in real time, on the real API server", { skip, concurrency: 1 }, () => {
   let built: BuiltServer;
   let cluster: FencingCluster;
 
   before(async () => {
     built = await buildServer();
-    const program = join(built.program, "../../agent/main.mjs");
-    cluster = await FencingCluster.start(3, agentImage(), defaultTimes, 3, program);
-    for (const { name } of cluster.machines) {
-      const peers = cluster.machines.filter((one) => one.name !== name);
-      const prints = peers.map(async (peer) => `${peer.name}=${fingerprintOf(await cluster.keyOf(peer.name))}`);
-      const list = (await Promise.all(prints)).join(" ");
-      await cluster.patchAgentLease(name, { [key("agent-peers-proposed")]: list });
-    }
-    for (const machine of cluster.machines)
-      await eventually(`the agent of ${machine.name} is armed`, timeoutMs, async () =>
-        (await textOf(machine, "agent-mode")) === "armed" ? true : undefined,
-      );
+    cluster = await startArmed(built);
   });
 
   afterEach((context) => cluster.printLogsOf(context));
@@ -70,20 +107,11 @@ describe("the agents of the image in real time, on the real API server", { skip,
     await built?.remove();
   });
 
-  const textOf = async ({ name }: Machine, text: string) =>
-    (await cluster.agentLease(name)).metadata.annotations?.[key(text)];
-  const renewalsOf = async (machine: Machine) => Number(await textOf(machine, "agent-renewals"));
-
-  async function residentBytesOf({ address }: Machine): Promise<number> {
-    const page = await (await fetch(`http://${address}:9843/metrics`)).text();
-    return Number(/^process_resident_memory_bytes (\d+)$/m.exec(page)?.[1]);
-  }
-
   test("an update whose new agent starts 60 s late resets nothing at W = 10 s, and an agent costs 0.2 requests a second and less than 90 MB (F30)", async (context) => {
     const { machines, controlPlane } = cluster;
     const updated = cluster.machine("node-1");
     const from = await auditPosition(controlPlane.auditLog);
-    const began = await Promise.all(machines.map(renewalsOf));
+    const began = await Promise.all(machines.map((machine) => renewalsOf(cluster, machine)));
     const beganMs = performance.now();
 
     assert.equal(await updated.stopAgent(), 0);
@@ -93,31 +121,12 @@ describe("the agents of the image in real time, on the real API server", { skip,
     assert.equal(updated.log.split("port 9843 is taken").length - 1, 1, "the new agent has waited beside the old one");
     for (const [at, machine] of machines.entries())
       await eventually(`renewals of ${machine.name}`, timeoutMs, async () =>
-        (await renewalsOf(machine)) >= (began[at] ?? 0) + leastRenewals ? true : undefined,
+        (await renewalsOf(cluster, machine)) >= (began[at] ?? 0) + leastRenewals ? true : undefined,
       );
     const seconds = (performance.now() - beganMs) / 1_000;
-    assert.deepEqual(
-      machines.flatMap(({ resets }) => resets),
-      [],
-    );
-
+    const resets = machines.flatMap((machine) => machine.resets);
+    assert.deepEqual(resets, []);
     const calls = await Array.fromAsync(readAudit(controlPlane.auditLog, { from }));
-    const requests = calls.filter(({ userAgent }) => userAgent === "sluice-agent");
-    const renewals = requests.filter(({ verb }) => verb === "patch");
-    const others = (requests.length - renewals.length) / machines.length / seconds;
-    const resident = await Promise.all(machines.map(residentBytesOf));
-    const rate = (requests.length / machines.length / seconds).toFixed(3);
-    const figures = `${rate} requests a second in ${seconds.toFixed(0)} s, ${others.toFixed(3)} of them no renewals, and ${resident} bytes`;
-    context.diagnostic(figures);
-    for (const { name } of machines.filter((machine) => machine !== updated))
-      assert.ok(
-        renewals.filter((one) => one.name === `agent-${name}`).length <= seconds / renewEverySeconds + 1,
-        figures,
-      );
-    assert.ok(others < mostOthers, figures);
-    assert.ok(
-      resident.every((bytes) => bytes > 10_000_000 && bytes < mostResidentBytes),
-      figures,
-    );
+    context.diagnostic(await assertCost(cluster, calls, { seconds, updated }));
   });
 });
