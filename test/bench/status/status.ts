@@ -1,9 +1,9 @@
 /** `npm run bench -- status`: a storm of evictions with and without viewers of the status, and the time of a render. */
 import { freePort, releasePorts } from "../../controlplane/ports.ts";
-import { type Benchmark, runBenchmark, type Turn } from "../benchmark.ts";
+import { type Benchmark, report, runBenchmark, type Turn } from "../benchmark.ts";
 import type { ContenderName } from "../contenders.ts";
-import { restMs, withSetting, withWebhook } from "../eviction/setting.ts";
-import { retryAfterMs, runStormIn, type StormFigures, stormInBrief, workers } from "../eviction/storm.ts";
+import { listPods, restMs, type Setting, withSetting, withWebhook } from "../eviction/setting.ts";
+import { retryAfterMs, runStormIn, type StormFigures, workers } from "../eviction/storm.ts";
 import type { StatusOptions } from "../options.ts";
 import { tailMs } from "../replacement.ts";
 import { readyAfterMs, type Size } from "../sizes.ts";
@@ -13,14 +13,12 @@ import { runTrial, type TestBed, type Trial } from "../trial.ts";
 import { keepsBound, measureRenders, type RenderFigures, renderSizes, renderTable } from "./renders.ts";
 import { besideViewers, loadEveryMs, type ViewersReport, viewers } from "./viewers.ts";
 
-export interface StatusFigures extends StormFigures {
-  /** Undefined: there were none. */
+/** A storm, and what the viewers beside it saw; undefined: there were none. */
+export interface StatusStorm extends StormFigures {
   readonly seen: ViewersReport | undefined;
 }
 
-export interface StatusTrial extends Trial<StatusFigures> {
-  readonly isViewed: boolean;
-}
+export type StatusTrial = Trial<{ readonly storms: readonly StatusStorm[] }>;
 
 /** The p99 of the evictions with viewers, of that without. */
 export const mostRatio = 1.1;
@@ -43,90 +41,107 @@ export async function runStatusBench(options: StatusOptions, signal: AbortSignal
 export function statusBenchmark(options: StatusOptions): Benchmark<StatusTrial> {
   const { sizes, repeat, seed } = options;
   const random = seeded(seed);
-  const rounds = Array.from({ length: repeat }, (_, index) => index + 1);
-  const turnsOf = (contender: ContenderName, size: Size, round: number): Turn<StatusTrial>[] =>
-    shuffled([false, true], random).map((isViewed) => ({
-      contender,
-      label: `${size.label} ${contender} ${isViewed ? `with ${viewers} viewers` : "without viewers"} ${round}/${repeat}`,
-      run: (place) => runViewed(place, contender, size, isViewed),
-    }));
   const pairs = sizes.flatMap((size) => contendersOf(options).map((contender) => ({ size, contender })));
   return {
     name: "status",
     method: method(options),
     settings: { restMs, tailMs, workers, retryAfterMs, viewers, loadEveryMs, mostRatio },
-    turns: pairs.flatMap(({ size, contender }) => rounds.flatMap((round) => turnsOf(contender, size, round))),
-    inBrief,
+    turns: pairs.map(({ size, contender }): Turn<StatusTrial> => {
+      const order = orderOf(repeat, random);
+      return {
+        contender,
+        label: `${size.label} ${contender}`,
+        run: (place) => runStorms(place, contender, size, order),
+      };
+    }),
+    inBrief: ({ figures, failure }) =>
+      figures === undefined ? `failed: ${failure}` : `${figures.storms.length} storms`,
     tables: (trials) => pairs.map(({ size, contender }) => viewersTable(size, contender, trials)),
     isKept: (trials) =>
       pairs.every(({ size, contender }) => {
-        const ratio = ratioOf(trialsOf(size, contender, trials));
+        const ratio = ratioOf(stormsOf(size, contender, trials));
         return ratio !== undefined && ratio <= mostRatio;
       }),
   };
 }
 
-async function runViewed(
+/** Whether each storm has viewers: in each round one has them and one has none, in random order. */
+export function orderOf(repeat: number, random: () => number): readonly boolean[] {
+  return Array.from({ length: repeat }).flatMap(() => shuffled([false, true], random));
+}
+
+/** One process for all storms, because two processes on a shared machine differ by more than viewers do. */
+async function runStorms(
   place: TestBed,
   contender: ContenderName,
   size: Size,
-  isViewed: boolean,
+  order: readonly boolean[],
 ): Promise<StatusTrial> {
   const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
+  const options = { url: `http://127.0.0.1:${port}`, count: viewers, everyMs: loadEveryMs };
+  const storm = async (setting: Setting, isViewed: boolean): Promise<StatusStorm> => {
+    const present = { ...setting, pods: await listPods(setting) };
+    if (!isViewed) return { ...(await runStormIn(present)), seen: undefined };
+    const { result, seen } = await besideViewers(options, () => runStormIn(present));
+    return { ...result, seen };
+  };
   const trial = await runTrial(place, contender, size, (scene) =>
     withSetting(
       scene,
       (setting) =>
         withWebhook(setting, async () => {
-          if (!isViewed) return { ...(await runStormIn(setting)), seen: undefined };
-          const options = { url, count: viewers, everyMs: loadEveryMs };
-          const { result, seen } = await besideViewers(options, () => runStormIn(setting));
-          return { ...result, seen };
+          // V8 has compiled what runs, as in a process that is older than a minute.
+          report(`warm-up: ${inBrief(await storm(setting, true))}`);
+          const storms: StatusStorm[] = [];
+          for (const isViewed of order) {
+            storms.push(await storm(setting, isViewed));
+            report(`${storms.length}/${order.length}: ${inBrief(storms.at(-1))}`);
+          }
+          return { storms };
         }),
       { STATUS_LISTEN: `127.0.0.1:${port}` },
     ),
   );
   releasePorts(port);
-  return { ...trial, isViewed };
+  return trial;
 }
 
-function trialsOf(size: Size, name: ContenderName, trials: readonly StatusTrial[]): readonly StatusTrial[] {
-  return trials.filter((trial) => trial.size === size.label && trial.contender === name);
+function stormsOf(size: Size, name: ContenderName, trials: readonly StatusTrial[]): readonly StatusStorm[] {
+  const own = trials.filter((trial) => trial.size === size.label && trial.contender === name);
+  return own.flatMap(({ figures }) => figures?.storms ?? []);
 }
 
-type Value = (figures: StatusFigures) => number | undefined;
+type Value = (storm: StatusStorm) => number | undefined;
 
-function valuesOf(trials: readonly StatusTrial[], isViewed: boolean, value: Value): number[] {
-  const figures = trials.filter((trial) => trial.isViewed === isViewed).flatMap((trial) => trial.figures ?? []);
-  return figures.flatMap((one) => value(one) ?? []);
+function valuesOf(storms: readonly StatusStorm[], isViewed: boolean, value: Value): number[] {
+  return storms.filter(({ seen }) => (seen !== undefined) === isViewed).flatMap((storm) => value(storm) ?? []);
 }
 
 const p99Ms: Value = ({ evictions }) => evictions.p99Ms;
 
 /** The median with viewers, of the median without; undefined if one of them has no figures. */
-export function ratioOf(trials: readonly StatusTrial[], value: Value = p99Ms): number | undefined {
-  const [without, beside] = [false, true].map((isViewed) => valuesOf(trials, isViewed, value));
+export function ratioOf(storms: readonly StatusStorm[], value: Value = p99Ms): number | undefined {
+  const [without, beside] = [false, true].map((isViewed) => valuesOf(storms, isViewed, value));
   if (!without?.length || !beside?.length) return undefined;
   return spreadOf(beside).median / spreadOf(without).median;
 }
 
-function inBrief(trial: StatusTrial): string {
-  const { figures } = trial;
-  const p99 = figures?.evictions.p99Ms?.toFixed(0) ?? "–";
-  const seen = figures?.seen && `, ${figures.seen.pages} pages, ${figures.seen.errors} not`;
-  return `p99 ${p99} ms${seen ?? ""}, ${stormInBrief(trial)}`;
+function inBrief(storm: StatusStorm | undefined): string {
+  if (storm === undefined) return "";
+  const { evictions, seen, timeOverLimit, mostDown } = storm;
+  const beside = seen === undefined ? "without viewers" : `${seen.pages} pages, ${seen.errors} not`;
+  return `p99 ${evictions.p99Ms?.toFixed(0)} ms, ${beside}, ${evictions.refused} refusals, ${evictions.errors} errors, time/limit ${timeOverLimit.toFixed(2)}, ${mostDown} down`;
 }
 
 /** `!` marks a broken bound. */
-export function viewersTable(size: Size, name: ContenderName, all: readonly StatusTrial[]): string {
-  const trials = trialsOf(size, name, all);
+export function viewersTable(size: Size, name: ContenderName, trials: readonly StatusTrial[]): string {
+  const storms = stormsOf(size, name, trials);
   const row = (label: string, value: Value, digits: number, atMost = Number.POSITIVE_INFINITY): string[] => {
     const cells = [false, true].map((isViewed) => {
-      const values = valuesOf(trials, isViewed, value);
+      const values = valuesOf(storms, isViewed, value);
       return values.length === 0 ? "–" : spreadText(values, digits);
     });
-    const ratio = ratioOf(trials, value);
+    const ratio = ratioOf(storms, value);
     const isBroken = ratio === undefined ? atMost < Number.POSITIVE_INFINITY : ratio > atMost;
     const shown = ratio === undefined || !Number.isFinite(ratio) ? "–" : ratio.toFixed(2);
     return [label, ...cells, `${isBroken ? "! " : ""}${shown}`];
@@ -139,7 +154,8 @@ export function viewersTable(size: Size, name: ContenderName, all: readonly Stat
     row("evictions refused with 429", ({ evictions }) => evictions.refused, 0),
     row("API requests per pod, Events included", ({ requestsPerPod }) => requestsPerPod, 2),
     row("CPU, seconds", ({ cpuSeconds }) => cpuSeconds, 2),
-    row("resident memory, peak, MB", ({ peakResidentBytes }) => peakResidentBytes / 1_000_000, 0),
+    row("evictions that failed", ({ evictions }) => evictions.errors, 0),
+    row("pods of a zone down at once", ({ mostDown }) => mostDown, 0),
     row("pages seen", ({ seen }) => seen?.pages, 0),
     row("pages that did not come", ({ seen }) => seen?.errors, 0),
     row("a page, p50, ms", ({ seen }) => seen?.p50Ms, 1),
@@ -151,9 +167,9 @@ export function viewersTable(size: Size, name: ContenderName, all: readonly Stat
 
 function method({ seed, gogc, repeat }: StatusOptions): string {
   return [
-    `Pods are Ready ${readyAfterMs / 1000} s after creation. ${repeat} trials with viewers and as many without take turns, in random order in each`,
-    `round (seed ${seed}), on one control plane, whose processes run with GOGC=${gogc}. Each trial has a namespace, a group with a`,
-    `ZoneAwarePodDisruptionBudget, and a process of its own with STATUS_LISTEN, which has rested for ${restMs / 1000} s, so that no ledger is new.`,
+    `Pods are Ready ${readyAfterMs / 1000} s after creation. ${repeat} storms with viewers and as many without take turns, in random order in each`,
+    `round (seed ${seed}), on one process with STATUS_LISTEN, which has rested for ${restMs / 1000} s, and on a group with a`,
+    `ZoneAwarePodDisruptionBudget. A storm before them is not counted. The control plane runs with GOGC=${gogc}.`,
     `Storm: ${workers} workers evict every pod through the API server, and ask again ${retryAfterMs} ms after a 429.`,
     `Viewers: ${viewers} clients, each with a connection that it keeps, GET the page every ${loadEveryMs / 1000} s, from before the storm to its end.`,
     "They run in the process that also has the load, the kubelets and the observer.",
