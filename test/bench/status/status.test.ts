@@ -1,4 +1,4 @@
-/** Tests what the bench of the status reads from a command line, that its viewers load the page, and how it decides about figures. */
+/** Tests what the bench of the status reads from a command line, what its viewers do, and how it decides about figures. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";

@@ -39,7 +39,9 @@ describe("a signal to the shipped server with STATUS_LISTEN", () => {
   });
 
   async function start() {
-    const server = await Server.start({ kubeconfig, namespace, settings: { STATUS_LISTEN: "127.0.0.1:0" } });
+    // On a slow machine it would otherwise end slow clients before the signal.
+    const settings = { STATUS_LISTEN: "127.0.0.1:0", REQUEST_TIMEOUT: "5m" };
+    const server = await Server.start({ kubeconfig, namespace, settings });
     await server.ready();
     await server.status();
     const line = server.log.find(({ statusPort }) => statusPort !== undefined);
