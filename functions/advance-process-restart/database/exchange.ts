@@ -13,8 +13,8 @@ import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import { databases } from "./table.ts";
 
-/** What a database has answered, or why that is unknown. */
-export type Answered<T> = { readonly value: T } | { readonly unknown: string };
+/** What a database has answered, or why that is unknown. `isSilent`: no pod that was asked has answered anything. */
+export type Answered<T> = { readonly value: T } | { readonly unknown: string; readonly isSilent?: boolean };
 
 export interface Question<T> {
   readonly method: "GET" | "PUT" | "POST";
@@ -90,14 +90,16 @@ export async function askMembers<T>(
   const { context, members, product } = database;
   const notAfterMs = context.cluster.monotonicMs() + askWithinMs;
   let unknown: string | undefined;
+  let isSilent = members.length > 0;
   for (const member of members.slice(0, mostAsked)) {
     const answered = await converse((question, options) =>
       askMember(database, member, question, { notAfterMs, timeoutMs: answerWithinMs, ...options }),
     );
     if ("value" in answered) return answered;
     unknown ??= answered.unknown;
+    isSilent &&= answered.isSilent === true;
   }
-  return { unknown: unknown ?? `no pod of ${databases[product].title} can be asked` };
+  return { unknown: unknown ?? `no pod of ${databases[product].title} can be asked`, ...(isSilent && { isSilent }) };
 }
 
 /** Tries the addresses of one member until one of them gives any answer. */
@@ -108,13 +110,14 @@ async function askMember<T>(
   options: PodCallOptions,
 ): Promise<Answered<T>> {
   const { urls = [] } = member.statefulSet.restart?.database ?? {};
-  const silences: string[] = [];
+  const silences: Silence[] = [];
   for (const url of urls) {
     const sent = await send(database.context, member, url, question, options);
     if ("answer" in sent) return readAnswer(database, member, question, sent.answer);
-    silences.push(sent.silence);
+    silences.push(sent);
   }
-  return { unknown: silences.join("; ") };
+  const unknown = silences.map(({ silence }) => silence).join("; ");
+  return { unknown, isSilent: silences.every(({ isAsked }) => isAsked === true) };
 }
 
 function readAnswer<T>(
@@ -140,8 +143,14 @@ function parseDocument(text: string): unknown {
   }
 }
 
+/** `isAsked`: the request was sent as it should be, and nothing that might be the database has answered. */
+interface Silence {
+  readonly silence: string;
+  readonly isAsked?: boolean;
+}
+
 /** What a pod has answered at one of its addresses, whatever it is, or why it has not. */
-type Sent = { readonly answer: PodAnswer } | { readonly silence: string };
+type Sent = { readonly answer: PodAnswer } | Silence;
 
 async function send(
   { cluster, pods }: Context,
@@ -166,8 +175,14 @@ async function send(
     if (error instanceof CredentialError) return { silence: error.message };
     if (!(error instanceof PodHttpError)) throw error;
     const why = error.isUntrusted ? `: ${describeUntrusted(restartDatabaseSecret.key, authority)}` : "";
-    return { silence: `${error.message}${why}` };
+    return { silence: `${error.message}${why}`, isAsked: isUnanswered(error) };
   }
+}
+
+/** No listener, or nothing in time. What has another certificate is one that answers. */
+function isUnanswered({ failed, sent, status, isUntrusted }: PodHttpError): boolean {
+  if (isUntrusted || status !== undefined) return false;
+  return failed === "connection" || (failed === "time" && sent);
 }
 
 function requestOf(

@@ -243,6 +243,15 @@ suite("the restriction of the database", () => {
     assert.equal(messageOf(step(unknown, 6_999)), "allocation is not restricted: it answered 503");
   });
 
+  test("a database of which no node answers for 7 s is not waited for, and one that refuses is", () => {
+    const step = (restriction: TogetherView["restriction"], ms: number) =>
+      stepIn(phases.restricting, [], { ...ago(ms), ...(restriction && { restriction }) });
+    const silent = { unknown: "connection refused", isSilent: true };
+    assert.deepEqual(step(silent, 7_000), move(phases.flushing));
+    assert.equal(guardOf(step(silent, 6_999)), "database-unknown");
+    assert.deepEqual(step({ ...silent, isSilent: false }, 7_000), move(phases.restricting));
+  });
+
   test("a restart that the database lets not begin within 15 minutes has failed on all pods", () => {
     const failed = stepIn(phases.restricting, [], { ...began(900_000), restriction: no });
     assert.deepEqual(failedIn(failed), [a, b]);

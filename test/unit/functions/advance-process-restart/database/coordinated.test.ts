@@ -70,8 +70,20 @@ test("members-elsewhere: nothing stops while a member is no pod of the group, un
   assertWhole(stage, "at the end");
 });
 
-test("a database that gives no answer keeps no restart of all from beginning", async () => {
+test("a database of which no node answers keeps no restart of all from its end, and its setting stays as it was", async () => {
   const stage = await begun();
   stage.isSilent = true;
+  await stage.until("the barrier", () => stage.claims[0]?.phase === "starting", 60);
+  stage.isSilent = false;
+  await stage.until("the end", () => stage.claims.length === 0 && isOver(stage), 80);
+  assertWhole(stage, "at the end");
+});
+
+test("database-unknown: a database that refuses its setting keeps a restart of all waiting, and nothing stops", async () => {
+  const stage = await begun();
+  stage.standIn.interfere = (_node, { path }) =>
+    path.startsWith("/_cluster/settings") ? { status: 403, body: "" } : undefined;
   await stage.until("the claims", () => stage.claims.length > 0, 40);
+  for (let steps = 0; steps < 40; steps++) await stage.step();
+  assert.deepEqual([stage.guard, stage.manager("group-a-0").calls], ["database-unknown", []]);
 });

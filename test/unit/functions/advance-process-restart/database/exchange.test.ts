@@ -67,6 +67,7 @@ async function scene(options: Scene = {}): Promise<{ readonly standIn: StandInDa
 }
 
 const unknownOf = (answered: Answered<unknown>): string => ("unknown" in answered ? answered.unknown : "none");
+const isSilent = (answered: Answered<unknown>): boolean => "unknown" in answered && answered.isSilent === true;
 const login = { username: "sluice", password: "secret" };
 
 test("a ready pod answers before one that is not, and the pod that is restarted is asked last", async () => {
@@ -102,9 +103,25 @@ test("an answer that is not the expected one is unknown, and a message says whic
   for (const [reply, message] of odd) {
     const { standIn, database } = await scene();
     standIn.interfere = () => reply;
-    assert.match(unknownOf(await askDatabase(database, settings)), message);
+    const answered = await askDatabase(database, settings);
+    assert.match(unknownOf(answered), message);
+    assert.ok(!isSilent(answered), "it is there");
     assert.equal(standIn.requests.length, 3, "three members are asked at most");
   }
+});
+
+test("a database is silent when no pod that was asked answers anything, and a Secret that is missing is another matter", async () => {
+  const { standIn, database } = await scene();
+  for (const name of ["os-0", "os-1", "os-2"]) standIn.node(name).isUp = false;
+  assert.ok(isSilent(await askDatabase(database, settings)));
+  const [first] = database.members;
+  assert.ok(!isSilent(await askDatabase({ ...database, members: [] }, settings)), "none was asked");
+  assert.ok(isSilent(await askDatabase({ ...database, members: first ? [first] : [] }, settings)));
+  standIn.node("os-1").isUp = true;
+  standIn.interfere = () => ({ status: 503, body: "" });
+  assert.ok(!isSilent(await askDatabase(database, settings)), "one refuses");
+  const unnamed = await scene({ secret: { username: "sluice" } });
+  assert.ok(!isSilent(await askDatabase(unnamed.database, settings)));
 });
 
 test("the password goes to the only address, and over http to none where https is named beside it", async () => {
