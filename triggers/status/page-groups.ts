@@ -36,8 +36,9 @@ const idOf = (key: GroupKey): string => `group-${groupPathOf(key)}`;
 function verdictsOf({ functions }: GroupStatus, at: string): Markup {
   if (functions.length === 0) return nothing;
   const rows = functions.map(({ function: by, recorded }) => {
-    const { guard, ends, sentence, since: began, at: written, todo } = recorded;
-    return html`<dt>${by}</dt><dd>${guardSign(guard, ends)}${sentence}${since(began, at)} <span class="quiet">as of ${moment(written)}</span>${todoLine(todo)}</dd>`;
+    const { guard, zone, ends, sentence, since: began, at: written, todo } = recorded;
+    const where = sentence.includes(zone) ? nothing : html` <span class="quiet">in ${zone}</span>`;
+    return html`<dt>${by}</dt><dd>${guardSign(guard, ends)}${sentence}${where}${since(began, at)} <span class="quiet">as of ${moment(written)}</span>${todoLine(todo)}</dd>`;
   });
   return html`<dl class="why">${rows}</dl>`;
 }

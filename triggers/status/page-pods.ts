@@ -48,11 +48,12 @@ export function podsOf({ name, cells }: ZoneStatus): Markup {
   return html`<div class="pods" role="img" aria-label="${text}">${shown}</div>`;
 }
 
-/** How many pods of a zone are in each state that is not well. */
-export function stateOf({ paused, cells }: ZoneStatus): Markup {
+/** How many pods of a zone are in each state that is not well. Of another revision are also some that are down. */
+export function stateOf({ paused, outdated, cells }: ZoneStatus): Markup {
   const counts = new Map<Cell, number>();
   for (const { first, last, cell } of cells) counts.set(cell, (counts.get(cell) ?? 0) + last - first + 1);
   counts.delete("ready");
+  if (outdated > 0) counts.set("outdated", outdated);
   const parts = [...counts].map(([cell, count]) => `${count} ${cell}`);
   const all = [...(paused ? ["paused"] : []), ...parts];
   return all.length === 0 ? nothing : html`${all.join(", ")}`;

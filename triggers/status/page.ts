@@ -74,7 +74,10 @@ function needsOf({ at, needsPerson }: Status): Markup {
 }
 
 function needOf({ reason, namespace, object, since: began, guard, sentence, todo }: PersonEntry, at: string): Markup {
-  return html`<li class="card need"><div><b>${object}</b> ${guardSign(guard ?? reason, "person")}<span class="quiet">${namespace}</span>${since(began, at)}</div>
+  // A guard that only a person ends says itself why it is here.
+  const why =
+    reason === "guard" || reason === (guard ?? reason) ? nothing : html` <span class="quiet">${reason}</span>`;
+  return html`<li class="card need"><div><b>${object}</b> ${guardSign(guard ?? reason, "person")}<span class="quiet">${namespace}</span>${why}${since(began, at)}</div>
 <p>${sentence}</p>${todoLine(todo)}</li>
 `;
 }
