@@ -104,8 +104,8 @@ export class Stage {
     return `http://127.0.0.1:${this.#port}/`;
   }
 
-  async start(): Promise<void> {
-    const settings = { STATUS_LISTEN: `127.0.0.1:${this.#port}` };
+  async start(more: Readonly<Record<string, string>> = {}): Promise<void> {
+    const settings = { STATUS_LISTEN: `127.0.0.1:${this.#port}`, ...more };
     this.#server = await Server.start({ kubeconfig: join(this.#folder, "kubeconfig"), namespace, settings });
     await this.#server.ready();
   }

@@ -2,8 +2,8 @@
  * Records what the status is decided by in a run of the demo: `node test/demo/record-status.ts`. It takes a minute. The simulation
  * has a recorder of its own.
  */
-import { X509Certificate } from "node:crypto";
 import { createListReader } from "../../functions/shared/cache/listing.ts";
+import { parseCertificates } from "../../functions/shared/certificates/secret.ts";
 import type { PresentedCertificate } from "../../functions/shared/contract/definition.ts";
 import type { ParkedStatus, Status } from "../../functions/shared/contract/status.ts";
 import { decide } from "../../functions/show-status/decide.ts";
@@ -60,12 +60,11 @@ async function readParked({ sluice: { pageUrl } }: Play): Promise<readonly SeenP
 
 /** The certificate that it presents stands in a Secret of its own. */
 function presentedIn({ store }: World): PresentedCertificate | undefined {
-  for (const { metadata, data } of store.list("secrets", { namespace }).items) {
-    const text = Buffer.from(data?.["tls.crt"] ?? "", "base64");
-    if (text.byteLength === 0) continue;
-    const { validFromDate, validToDate } = new X509Certificate(text);
-    const times = { notBeforeMs: validFromDate.getTime(), notAfterMs: validToDate.getTime() };
-    return { object: metadata.name, namespace, ...times };
+  for (const secret of store.list("secrets", { namespace }).items) {
+    const { presented } = parseCertificates(secret);
+    if (presented === undefined) continue;
+    const { notBeforeMs, notAfterMs } = presented;
+    return { object: secret.metadata.name, namespace, notBeforeMs, notAfterMs };
   }
   return undefined;
 }
