@@ -1,13 +1,11 @@
 /** What kubectl sluice status prints, once and while it watches, and that it decides as the port of the status does. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createWatchCache } from "../../../../functions/shared/cache/watching.ts";
 import type { Status } from "../../../../functions/shared/contract/status.ts";
 import { ClusterError, type StatefulSetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { showStatus } from "../../../../functions/show-status/function.ts";
-import { table } from "../../../../triggers/table.ts";
-import { Harness, key, ledgerKey, namespace, played, refused } from "../../shared/reconcile/harness.ts";
+import { Harness, ledgerKey, namespace, refused } from "../../shared/reconcile/harness.ts";
+import { readServed } from "./served-status.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const [first, second] = ["group-a", "group-b"];
@@ -77,29 +75,6 @@ function writeVerdict(harness: Harness, guard: string): void {
   const at = harness.cluster.serverTimeMs();
   const verdict = { guard, zone: first, sentence: "it waits", since: at - 3_600_000, at };
   harness.writeLedger({ "sluice.dev/verdicts": JSON.stringify({ "advance-zone-rollout": verdict }) });
-}
-
-/** The status as a server decides it, by its watches. */
-async function readServed(harness: Harness): Promise<Status | undefined> {
-  const cache = createWatchCache({
-    cluster: harness.cluster,
-    namespaces: [namespace],
-    disruptionBudgets: false,
-    onChange() {},
-    onTrouble() {},
-  });
-  await played(harness.timeline, cache.ready);
-  const read = showStatus.open({
-    cluster: harness.cluster,
-    cache,
-    groups: () => [key],
-    suspendsVolumes: true,
-    guards: Object.fromEntries(table.map(({ name, guards }) => [name, guards])),
-    answeredBy: { replica: "sluice-0", version: "1.2.3", mode: "act", namespaces: [namespace] },
-  });
-  const status = await played(harness.timeline, read());
-  await played(harness.timeline, cache.stop());
-  return status;
 }
 
 for (const [state, make] of Object.entries(states)) {
