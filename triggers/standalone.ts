@@ -16,7 +16,7 @@ import type { FunctionDefinition, StatusContext, StatusDefinition } from "../fun
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
 import type { Status } from "../functions/shared/contract/status.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
-import { type Cluster, type Resource, resources } from "../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, isRightMissing, type Resource, resources } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { createOperatorWatch } from "../functions/shared/standby/other-operator.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
@@ -74,6 +74,8 @@ export interface Standalone {
   stop(deadlineMs: number, answered?: Promise<unknown>): Promise<boolean>;
 }
 
+/** A watch that is refused starts again sooner than this. */
+const refusedForMs = 60_000;
 const notListed = "the first lists of pods and StatefulSets have not come yet";
 
 /** An API server's message may contain a number that always differs, so that the memory for messages needs a limit. */
@@ -90,7 +92,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     if (options.status !== undefined) shown.set(groupPathOf(key), key);
     enqueuer.group(key, by);
   };
-  const { onTrouble, last: viewsTrouble } = reportBrokenWatches(options);
+  const troubles = reportBrokenWatches(options);
+  const { onTrouble } = troubles;
   const { watching, onDemand } = startWatches(options, { onChange, onTrouble });
   reporting.metrics.showWatches(() => (watching ?? onDemand)?.watches ?? 0);
   const known = new KnownGroups((key) => enqueuer.group(key, "statefulsets"));
@@ -131,9 +134,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const sweeping = isSwept ? keepTime(options, enqueuer, stopping.signal) : Promise.resolve();
   return {
     enqueuer,
-    readStatus:
-      watching &&
-      openStatus(options, watching, { shown, admissions, viewsTrouble: () => (isListed ? undefined : viewsTrouble()) }),
+    readStatus: watching && openStatus(options, watching, { shown, admissions, troubles, isListed: () => isListed }),
     admissions,
     notReady: () => (isListed ? undefined : notListed),
     async stop(deadlineMs, answered) {
@@ -152,14 +153,25 @@ function openStatus(
   cache: GroupCache,
   here: Pick<Standalone, "admissions"> & {
     readonly shown: ReadonlyMap<string, GroupKey>;
-    readonly viewsTrouble: () => unknown;
+    readonly troubles: WatchTroubles;
+    readonly isListed: () => boolean;
   },
 ): Standalone["readStatus"] {
   if (status === undefined) return undefined;
   const { definition, ...source } = status;
-  const { shown, admissions, viewsTrouble } = here;
+  const { shown, admissions, troubles, isListed } = here;
+  const viewsTrouble = () => (isListed() ? undefined : troubles.last());
+  const { refusedWatches } = troubles;
   const parked = () => admissions.flatMap(({ handler }) => handler.parked?.() ?? []);
-  return definition.open({ cluster, cache, groups: () => shown.values(), parked, viewsTrouble, ...source });
+  return definition.open({
+    cluster,
+    cache,
+    groups: () => shown.values(),
+    parked,
+    viewsTrouble,
+    refusedWatches,
+    ...source,
+  });
 }
 
 /**
@@ -206,16 +218,27 @@ function startWatches(
   return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget: reporting.metrics.budgets.note }) };
 }
 
-function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): Pick<WatchingOptions, "onTrouble"> & {
+interface WatchTroubles extends Pick<WatchingOptions, "onTrouble"> {
   /** The last trouble; before any, that the first lists have not come. */
   last(): unknown;
-} {
+  /** By resource: why the API server refuses to let it be watched or listed, where it has done so of late. */
+  refusedWatches(): ReadonlyMap<string, unknown>;
+}
+
+function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchTroubles {
   const isWorthALine = createRepeats(rememberedTroubles, () => cluster.monotonicMs());
   let last: unknown = new Error(notListed);
+  const refused = new Map<string, { readonly error: unknown; readonly atMs: number }>();
   return {
     last: () => last,
+    refusedWatches() {
+      const recent = [...refused].filter(([, { atMs }]) => cluster.monotonicMs() - atMs < refusedForMs);
+      return new Map(recent.map(([resource, { error }]) => [resource, error]));
+    },
     onTrouble(resource, error) {
       last = error;
+      if (isRightMissing(error)) refused.set(resource, { error, atMs: cluster.monotonicMs() });
+      else refused.delete(resource);
       const message = messageOf(error);
       const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
       const text = `the watch of ${resource} broke and starts again: ${message}`;

@@ -51,6 +51,15 @@ export function createObserver(context: StatusContext): Observer {
     else omissions.note(part, trouble);
     return trouble === undefined;
   };
+  let lateParts: readonly string[] = [];
+  /** Without the right to watch, the views are listed again and again, and are late. */
+  const noteLateViews = () => {
+    const refused = context.refusedWatches?.() ?? new Map<string, unknown>();
+    const parts = new Map([...refused].map(([resource, error]) => [`changes of ${resource}`, error]));
+    for (const part of lateParts) if (!parts.has(part)) omissions.end(part);
+    for (const [part, error] of parts) omissions.note(part, error);
+    lateParts = [...parts.keys()];
+  };
   return {
     unansweredSinceMs: ledgers.unansweredSinceMs,
     async observe() {
@@ -59,7 +68,10 @@ export function createObserver(context: StatusContext): Observer {
       const keys = new Map([...context.groups(), ...ledgers.groups()].map((key) => [groupPathOf(key), key]));
       const served = [...keys].filter(([, { group }]) => !isOwnerGroup(group));
       // Views that are not complete lack pods that are there.
-      if (hasViews()) await Promise.all(served.map(([path, key]) => read(path, key)));
+      if (hasViews()) {
+        noteLateViews();
+        await Promise.all(served.map(([path, key]) => read(path, key)));
+      }
       const groups = [...last.values()];
       const nowMs = cluster.serverTimeMs();
       noteStuck(stuckSinceMs, groups, nowMs);

@@ -203,6 +203,8 @@ export interface StatusContext {
   readonly answeredBy: AnsweringProcess;
   /** Why the views are not complete yet; undefined once they are. Absent: they are. */
   viewsTrouble?(): unknown;
+  /** By resource: why it cannot be watched, so that the views are complete but late. Absent: everything is watched. */
+  refusedWatches?(): ReadonlyMap<string, unknown>;
   /** Absent: the process parks no reviews. */
   parked?(): readonly ParkedEviction[];
   /** Undefined before the first was read. Absent: the process presents none. */
