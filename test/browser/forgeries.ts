@@ -1,4 +1,4 @@
-/** 100 forgeries: texts that any client may write into the cluster, and that would run or show something else if they were markup. */
+/** 100 forgeries: texts that any client may write into the cluster, and that would run if they were markup. */
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 
 /** What would run says so here, and what would be loaded comes from a website whose name leads to this machine. */

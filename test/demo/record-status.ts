@@ -1,6 +1,6 @@
 /**
- * Records what the status is decided by in a run of the demo: `node test/demo/record-status.ts`. It takes a minute. The simulation
- * has a recorder of its own.
+ * Records what the status is decided by in a run of the demo: `node test/demo/record-status.ts`. It takes a minute. The
+ * simulation has a recorder of its own.
  */
 import { createListReader } from "../../functions/shared/cache/listing.ts";
 import { parseCertificates } from "../../functions/shared/certificates/secret.ts";
@@ -82,8 +82,8 @@ function note(phase: Phase, snapshot: StatusSnapshot): void {
   }
 }
 
-/** Each look has an observer of its own, because one observer lists ledgers and Events only every few seconds. */
-async function look(play: Play, isOver: () => boolean): Promise<void> {
+/** Each observation has an observer of its own, because one observer lists ledgers and Events only every few seconds. */
+async function observeOften(play: Play, isOver: () => boolean): Promise<void> {
   const { world } = play.stage;
   const cluster = createWorldCluster(world);
   while (!isOver()) {
@@ -96,19 +96,19 @@ async function look(play: Play, isOver: () => boolean): Promise<void> {
 }
 
 const { options } = readOptions(["--headless", "--page", "--drop", "0"]);
-let looking: Promise<void> | undefined;
+let observing: Promise<void> | undefined;
 let isOver = false;
 const play = await runDemo({
   ...options,
   journal: new Journal(() => undefined),
   signal: new AbortController().signal,
   show(shown) {
-    looking ??= look(shown, () => isOver);
+    observing ??= observeOften(shown, () => isOver);
   },
   async linger(ended) {
     while (missing.has("the demo at its end")) await createWorldCluster(ended.stage.world).sleep(100);
     isOver = true;
-    await looking;
+    await observing;
   },
 });
 for (const name of missing) console.log(`${name}: the run did not have it`);

@@ -15,7 +15,7 @@ import { type Aim, scenarios } from "./scenarios.ts";
 import type { SeedRun } from "./seed.ts";
 import { simulate } from "./simulation.ts";
 
-/** How often the process of the recorder looks, in milliseconds of the simulation. */
+/** How often the process of the recorder observes, in milliseconds of the simulation. */
 const everyMs = 1_000;
 const mostSeeds = 200;
 
@@ -115,15 +115,15 @@ const recordings: Readonly<Record<string, Recording>> = {
 function refusing(cluster: Cluster, refused: string): Cluster["list"] {
   const list = async (resource: string, query: object) => {
     const message = `${refused} is forbidden: User "sluice" cannot list resource "${refused}"`;
-    const told = { code: 403, reason: "Forbidden", message, verb: "list", resource } as const;
-    if (resource === refused) throw new ClusterError(told);
+    const refusal = { code: 403, reason: "Forbidden", message, verb: "list", resource } as const;
+    if (resource === refused) throw new ClusterError(refusal);
     return cluster.list(resource as "pods", query);
   };
   return list as Cluster["list"];
 }
 
 /** A process beside the others that observes the status. */
-function viewer(run: SeedRun, { begin, wrap }: Recording, look: (snapshot: StatusSnapshot) => void): Actor {
+function viewer(run: SeedRun, { begin, wrap }: Recording, onSnapshot: (snapshot: StatusSnapshot) => void): Actor {
   const role = { name: "viewer", watches: "itself", count: 1, inPeace: "all" } as const;
   return {
     name: "viewer",
@@ -133,14 +133,14 @@ function viewer(run: SeedRun, { begin, wrap }: Recording, look: (snapshot: Statu
         ...role,
         open({ cluster, cache }) {
           const observe = openObserver(wrap?.(cluster) ?? cluster, cache);
-          const lookForever = async () => {
+          const observeForever = async () => {
             for (;;) {
               const snapshot = await observe().catch(noneOf);
-              if (snapshot !== undefined) look(snapshot);
+              if (snapshot !== undefined) onSnapshot(snapshot);
               await cluster.sleep(everyMs);
             }
           };
-          void lookForever();
+          void observeForever();
           return undefined;
         },
       },
@@ -161,13 +161,13 @@ async function record(name: string, recording: Recording): Promise<number | unde
     await simulate(seed, {
       ...(scenario === "" && recording.aim === undefined ? {} : { aim: (plan, draw) => aim(scene(plan, draw), draw) }),
       more: (run) => {
-        const look = (snapshot: StatusSnapshot) => {
+        const onSnapshot = (snapshot: StatusSnapshot) => {
           if (isFound || !isIt(decide({ ...snapshot, guards }), snapshot)) return;
           isFound = true;
           writeSnapshot(name.replaceAll(" ", "-"), snapshot);
           run.violate("none", "the state is recorded, and the seed ends");
         };
-        return [viewer(run, recording, look)];
+        return [viewer(run, recording, onSnapshot)];
       },
     });
     if (isFound) return seed;

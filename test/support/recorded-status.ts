@@ -37,14 +37,14 @@ export function encodeSnapshot({ guards: _, ...snapshot }: StatusSnapshot): unkn
 }
 
 export function writeSnapshot(name: string, snapshot: StatusSnapshot): void {
-  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(encodeSnapshot(snapshot))}\n`);
+  writeFileSync(join(folder, `${name}.jsonl`), `${JSON.stringify(encodeSnapshot(snapshot))}\n`);
 }
 
 /** Each recorded state by its name, as it stands in its file. */
 export function readEncoded(): ReadonlyMap<string, unknown> {
-  const names = readdirSync(folder).filter((name) => name.endsWith(".json"));
+  const names = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));
   return new Map(
-    names.sort().map((name) => [name.replace(".json", ""), JSON.parse(readFileSync(join(folder, name), "utf8"))]),
+    names.sort().map((name) => [name.replace(".jsonl", ""), JSON.parse(readFileSync(join(folder, name), "utf8"))]),
   );
 }
 

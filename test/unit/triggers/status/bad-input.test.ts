@@ -78,9 +78,9 @@ test("more connections that send nothing than the port has places keep no client
       sockets.push(...opened);
     }
     assert.ok(sockets.length > 1.5 * usualBounds.mostConnections);
-    const heldNow = () => sockets.filter(({ closed }) => !closed).length;
+    const openNow = () => sockets.filter(({ closed }) => !closed).length;
     await eventually("no more than the usual bound of connections", 20_000, async () =>
-      heldNow() <= usualBounds.mostConnections ? true : undefined,
+      openNow() <= usualBounds.mostConnections ? true : undefined,
     );
     await eventually("an answer", 10_000, async () => {
       const answer = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);

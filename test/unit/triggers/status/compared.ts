@@ -64,26 +64,26 @@ const colours: Readonly<Record<string, string>> = { person: "bad", depends: "wai
 
 type Check = (value: never, scope: PageElement, around: Around) => boolean;
 
-const says = (scope: PageElement, text: string) => scope.text.includes(text);
+const hasText = (scope: PageElement, text: string) => scope.text.includes(text);
 const columnOf = (row: PageElement, column: number) => row.all("td")[column - 1]?.text ?? "";
 const isAtRest = ([group]: Around) => group?.state === "idle";
 
 /** The leaves that the page presents otherwise, with how. */
 const otherwise: Readonly<Record<string, Check>> = {
   "answeredBy.mode": (mode: string, page) =>
-    says(page, mode === "act" ? "it acts" : "it is a shadow, and writes nothing"),
+    hasText(page, mode === "act" ? "it acts" : "it is a shadow, and writes nothing"),
   // Why an entry is there is named by its guard, unless the guard alone does not say it.
   "needsPerson.reason": (reason: string, entry, [need]) =>
-    reason === "guard" ? need?.guard !== null : says(entry, reason),
+    reason === "guard" ? need?.guard !== null : hasText(entry, reason),
   // Groups at rest stand in a list of their own.
-  "groups.state": (state: string, group) => (state === "idle" ? group.tag === "li" : says(group, `· ${state}`)),
+  "groups.state": (state: string, group) => (state === "idle" ? group.tag === "li" : hasText(group, `· ${state}`)),
   "groups.wanted": (wanted: number, group, [item]) =>
-    says(group, `${item?.ready} of ${wanted} ready`) || says(group, `${item?.updated} of ${wanted} updated`),
+    hasText(group, `${item?.ready} of ${wanted} ready`) || hasText(group, `${item?.updated} of ${wanted} updated`),
   // A group at rest has updated all.
   "groups.updated": (updated: number, group, around) =>
-    isAtRest(around) ? updated === around[0]?.wanted : says(group, `${updated} of ${around[0]?.wanted} updated`),
+    isAtRest(around) ? updated === around[0]?.wanted : hasText(group, `${updated} of ${around[0]?.wanted} updated`),
   "groups.ready": (ready: number, group, around) =>
-    says(group, isAtRest(around) ? `${ready} of ${around[0]?.wanted} ready` : `${ready} ready`),
+    hasText(group, isAtRest(around) ? `${ready} of ${around[0]?.wanted} ready` : `${ready} ready`),
   "groups.zones.wanted": (wanted: number, row) => columnOf(row, 2).endsWith(` of ${wanted}`),
   "groups.zones.updated": (updated: number, row) => columnOf(row, 2).startsWith(`${updated} of `),
   "groups.zones.ready": (ready: number, row) => columnOf(row, 3).startsWith(`${ready} of `),
@@ -105,19 +105,19 @@ const otherwise: Readonly<Record<string, Check>> = {
 /** How the page presents null: by these words, or by leaving it out. */
 const absent: Readonly<Record<string, Check>> = {
   unansweredSince: (_: null, page) => page.all("p.away").length === 0,
-  "answeredBy.namespaces": (_: null, page) => says(page, "all namespaces"),
+  "answeredBy.namespaces": (_: null, page) => hasText(page, "all namespaces"),
   "needsPerson.guard": (_: null, entry, [need]) =>
-    entry.all("span.guard").some((sign) => says(sign, String(need?.reason))),
+    entry.all("span.guard").some((sign) => hasText(sign, String(need?.reason))),
   "needsPerson.since": (_: null, entry) => entry.all("time").length === 0,
   "needsPerson.todo": (_: null, entry) => entry.all("p.todo").length === 0,
-  "groups.lastReadyAt": (_: null, group) => !says(group, "last pod ready"),
-  "groups.functions.recorded.ends": (_: null, verdict) => says(verdict, "this version does not know it"),
+  "groups.lastReadyAt": (_: null, group) => !hasText(group, "last pod ready"),
+  "groups.functions.recorded.ends": (_: null, verdict) => hasText(verdict, "this version does not know it"),
   "groups.functions.recorded.todo": (_: null, verdict) => verdict.all("p.todo").length === 0,
-  "groups.zones.revision.from": (_: null, row) => !says(row.one("th"), "→"),
-  "groups.zones.revision.to": (_: null, row) => says(row.one("th"), "not known yet"),
+  "groups.zones.revision.from": (_: null, row) => !hasText(row.one("th"), "→"),
+  "groups.zones.revision.to": (_: null, row) => hasText(row.one("th"), "not known yet"),
   "parked.node": (_: null, row) => columnOf(row, 3).startsWith(" for "),
   "volumes.zone": (_: null, row) => columnOf(row, 1) === "",
-  "volumes.suspendedAt": (_: null, row) => !says(row, " ago"),
+  "volumes.suspendedAt": (_: null, row) => !hasText(row, " ago"),
   "volumes.removableAt": (_: null, row) => columnOf(row, 3) === "at no known time",
   waiting: (_: null, page) => rowsOf(page, "evictions").length === 0,
   events: (_: null, page) => rowsOf(page, "events").length === 0,
@@ -131,7 +131,7 @@ const ordinalsOf = (run: Item | undefined) =>
 function hasPod(row: PageElement, zone: Item | undefined, ordinal: number, run: Item | undefined): boolean {
   const cells = (zone?.cells ?? []) as readonly { readonly first: number; readonly last: number }[];
   if (cells.reduce((sum, { first, last }) => sum + last - first + 1, 0) > mostSigns)
-    return row.all("span.runs").some((runs) => says(runs, `${ordinalsOf(run)} `));
+    return row.all("span.runs").some((runs) => hasText(runs, `${ordinalsOf(run)} `));
   return row
     .all("i")
     .some(({ attributes: { title } }) => title === `${zone?.name}-${ordinal}: ${meanings[run?.cell as Cell]}`);
@@ -144,9 +144,9 @@ function isPlain(value: unknown, scope: PageElement): boolean {
   if (typeof value === "number") return scope.texts.some((text) => text.split(" ").includes(String(value)));
   if (typeof value !== "string") return false;
   if (isTime(value)) return scope.all("time").some(({ attributes }) => attributes.datetime === value);
-  // "nothing" is what a guard says that needs nobody.
+  // "nothing" stands for a guard with no todo.
   if (value === "nothing") return scope.all("p.todo").length === 0;
-  return says(scope, value);
+  return hasText(scope, value);
 }
 
 /** Names every leaf of the status that the page does not show. */
