@@ -263,6 +263,10 @@ export interface PlannedRestarts {
   readonly isParking?: true;
   /** True: each message to a pod that changes something arrives a second time, up to 40 s later; absent: once. */
   readonly isTwice?: true;
+  /** True: the files stand in Secrets that users change; absent: users bring them to pods. */
+  readonly isOfFiles?: true;
+  /** Longest time until a kubelet brings the files of a Secret, in milliseconds. */
+  readonly bringsWithinMs?: number;
 }
 
 export interface PlannedOperator {

@@ -8,6 +8,7 @@ import {
   parking,
   restarting,
   restartingAnywhere,
+  restartingFiles,
   restartingLate,
   restartingTogether,
   withParking,
@@ -144,6 +145,8 @@ export const scenarios: Readonly<Record<string, Aim>> = {
   "restarting-late": (plan) => restartingLate(plan),
   /** Processes of many pods that restart together, while pods and StatefulSets come and go. */
   "restarting-together": (plan) => withParking(restartingTogether(plan)),
+  /** Processes whose files stand in Secrets that users change. */
+  "restarting-files": (plan, draw) => restartingFiles(plan, draw),
   /** Claims of every kind beside whatever else a seed has drawn. */
   "claims-anywhere": claimingAnywhere,
   /** Sizes that another object sets beside whatever else a seed has drawn. */

@@ -76,6 +76,11 @@ export class RestartsChecker implements Checker {
     for (const pod of this.#barriers.note(this.#current)) this.#down.delete(pod);
   }
 
+  /** The sum that the last claim of a restart names for the processes of a StatefulSet. */
+  claimedSum(restartId: string, set: string): string | undefined {
+    return this.#claims.get(`${restartId} ${set}`)?.sum;
+  }
+
   onStop(pod: StoredPod, { restartId }: ProcessCall, processId: string | undefined): void {
     const { violate, world } = this.#options;
     const { name, uid, deletionTimestamp } = pod.metadata;

@@ -18,8 +18,11 @@ import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { RestartsChecker } from "./checker.ts";
 import { Files } from "./files.ts";
+import { FilesChecker } from "./files-checker.ts";
+import { FilesUsers } from "./files-users.ts";
 import { ParkingUsers } from "./parking-users.ts";
 import { phaseKey } from "./raw-claims.ts";
+import { mountedOf, ProcessSecrets } from "./secrets.ts";
 import { type ProcessJournal, SimulatedManager } from "./simulated-process.ts";
 import { TogetherUsers } from "./together-users.ts";
 
@@ -35,6 +38,8 @@ const unchecked = { "sluice.dev/restart-unchecked": "database-settled,started-co
 const underWayMs = 30_000;
 /** The second copy of a message arrives at most so long after the first one, in milliseconds: three phases take less. */
 const againWithinMs = 40_000;
+/** How often the schedule of the function comes, in milliseconds. */
+const sweepMs = 10_000;
 
 export class Restarts implements Actor {
   readonly name = "restarts";
@@ -49,6 +54,8 @@ export class Restarts implements Actor {
   readonly #files = new Files();
   readonly #together: TogetherUsers;
   readonly #parking: ParkingUsers;
+  /** What processes with files in Secrets have besides; undefined in other seeds. */
+  readonly #ofFiles: { secrets: ProcessSecrets; users: FilesUsers; checker: FilesChecker } | undefined;
 
   constructor(run: SeedRun) {
     this.#run = run;
@@ -66,7 +73,14 @@ export class Restarts implements Actor {
     const write = (pod: string, phase: string | null) => this.#write(pod, phase);
     this.#together = new TogetherUsers({ run, files: this.#files, sets, pods, managerOf, write });
     this.#parking = new ParkingUsers({ run, pods });
-    this.checkers = isPlanned ? [this.#checker] : [];
+    if (plan.restarts?.isOfFiles === true) {
+      const secrets = new ProcessSecrets({ run, sets, pods, managerOf });
+      const users = new FilesUsers({ run, secrets, sets });
+      const claimedSum = (restartId: string, set: string) => this.#checker.claimedSum(restartId, set);
+      const checker = new FilesChecker({ secrets, pods, managerOf, claimedSum, violate });
+      this.#ofFiles = { secrets, users, checker };
+    }
+    this.checkers = isPlanned ? [this.#checker, ...(this.#ofFiles ? [this.#ofFiles.checker] : [])] : [];
     const how = { watches: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const role: Role = { ...how, name: "restarter", count: 2, open: (connection) => this.#open(connection) };
     this.roles = isPlanned ? [role] : [];
@@ -78,6 +92,7 @@ export class Restarts implements Actor {
     const { store } = world;
     store.create("secrets", namespace, { metadata: { name: "token" }, data: { token: btoa("secret") } } as never);
     this.#manage();
+    this.#ofFiles?.secrets.start();
     for (const { spec } of this.#sets()) {
       const service = { clusterIP: "None", publishNotReadyAddresses: true };
       if (store.find("services", { namespace, name: spec.serviceName ?? "" }) === undefined)
@@ -87,10 +102,14 @@ export class Restarts implements Actor {
 
   #manage(): void {
     const { world, namespace, plan } = this.#run;
-    const annotations = plan.restarts?.isParking ? { ...managed, ...unchecked } : managed;
+    const isInTurn = plan.restarts?.isParking === true || this.#ofFiles !== undefined;
+    const common = isInTurn ? { ...managed, ...unchecked } : managed;
     for (const { metadata } of this.#sets()) {
       if (metadata.annotations?.["sluice.dev/restart-manager"] === undefined)
-        world.annotate({ namespace, name: metadata.name }, annotations);
+        world.annotate(
+          { namespace, name: metadata.name },
+          { ...common, ...this.#ofFiles?.secrets.annotationsOf(metadata.name) },
+        );
     }
   }
 
@@ -169,7 +188,8 @@ export class Restarts implements Actor {
       allocate,
     ];
     const isTogether = plan.restarts?.isTogether === true;
-    const deeds = isTogether ? [...this.#together.deedsTo(pod), allocate] : alone;
+    const deedsOfAll = isTogether ? [...this.#together.deedsTo(pod), allocate] : alone;
+    const deeds = this.#ofFiles?.users.deedsTo(pod) ?? deedsOfAll;
     const parking = plan.restarts?.isParking === true ? this.#parking.deedsTo(pod, isTogether) : [];
     draw.pick([...deeds, ...parking])();
   }
@@ -202,7 +222,11 @@ export class Restarts implements Actor {
       note(now);
     };
     const journal: ProcessJournal = {
-      onStop: (call, processId) => noting("stops", (now) => this.#checker.onStop(now, call, processId)),
+      onStop: (call, processId) =>
+        noting("stops", (now) => {
+          this.#checker.onStop(now, call, processId);
+          this.#ofFiles?.checker.onStop(now, call);
+        }),
       onStart: (call) => noting("is to start", (now) => this.#checker.onStart(now, call)),
       onStarted: (call, sum) =>
         noting("has started", (now) => {
@@ -212,9 +236,11 @@ export class Restarts implements Actor {
       onState: () => this.#showReady(pod),
     };
     const decide = wrappers.decideCall ?? decideCall;
-    const isWhole = (sum: string) => this.#files.isWhole(sum);
+    const { secrets } = this.#ofFiles ?? {};
+    const isWhole = (sum: string) => (secrets ?? this.#files).isWhole(sum);
     const options = { podUid: uid, timeline: world.timeline, draw, decide, journal, isWhole };
-    const manager = new SimulatedManager(options, this.#files.newestOf(setNameOf(name)));
+    const mounted = secrets?.sumIn(mountedOf(setNameOf(name))) ?? this.#files.newestOf(setNameOf(name));
+    const manager = new SimulatedManager(options, mounted);
     this.#managers.set(uid, manager);
     return manager;
   }
@@ -301,13 +327,15 @@ export class Restarts implements Actor {
     } as const;
     const reconcile = async () => {
       for (;;) {
+        let againMs = 1_500;
         try {
-          const { pendingActs } = await advanceProcessRestart.reconcile(context, key, { sweep: true });
+          const { pendingActs, requeueAfterMs } = await advanceProcessRestart.reconcile(context, key, { sweep: true });
           await pendingActs;
+          if (this.#ofFiles !== undefined) againMs = Math.max(againMs, requeueAfterMs ?? sweepMs);
         } catch (error) {
           if (!(error instanceof ClusterError)) throw error;
         }
-        await cluster.sleep(1_500 * draw.between(0.5, 1.5));
+        await cluster.sleep(againMs * draw.between(0.5, 1.5));
       }
     };
     void reconcile();

@@ -1,5 +1,6 @@
 /** Plans in which processes restart in their pods beside other troubles. */
 import { claiming } from "../claims/scenarios.ts";
+import type { Draw } from "../draw.ts";
 import type { Plan } from "../plan.ts";
 import { never } from "../rules.ts";
 import { noFaults } from "../simulated-cluster.ts";
@@ -70,5 +71,18 @@ export function restartingTogether(plan: Plan): Plan {
       recreate: 180_000,
       removeZone: 400_000,
     },
+  });
+}
+
+/** The files of the processes stand in Secrets: users change these, and the function restarts what was started with others. */
+export function restartingFiles(plan: Plan, draw: Draw): Plan {
+  return restarting(plan, {
+    restarts: {
+      ...{ everyMs: 20_000, lose: 0.01, late: 0.05, isOfFiles: true },
+      bringsWithinMs: draw.pick([3_000, 20_000, 90_000]),
+    },
+    safetyMs: 400_000,
+    dieAfterWrite: 0.05,
+    every: { ...never, crash: 40_000, stopProcess: 40_000, deletePod: 90_000 },
   });
 }

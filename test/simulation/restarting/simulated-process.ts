@@ -61,6 +61,16 @@ export class SimulatedManager {
     this.#report = { ...none, state: "started", sum: mounted, since, processId: "7-1" };
   }
 
+  /** The sum of the files with which the process was started. */
+  get runningSum(): string | undefined {
+    return this.#report.sum;
+  }
+
+  /** Whether a process can start with the files of this sum, wherever they are. */
+  hasFiles(sum: string | undefined): boolean {
+    return sum === this.mounted || sum === this.#kept || sum === this.#report.sum;
+  }
+
   /** True while a process runs in the pod, also one whose clients leave or that stops. */
   get isRunning(): boolean {
     return this.#report.processId !== undefined;
@@ -82,13 +92,13 @@ export class SimulatedManager {
 
   #take(call: ProcessCall): number {
     const { podUid, decide, journal, timeline } = this.#options;
-    const hasFiles = call.sum === this.mounted || call.sum === this.#kept || call.sum === this.#report.sum;
+    const hasFiles = this.hasFiles(call.sum);
     const view = { podUid, last: this.#last, state: this.state, commanded: this.#command?.verb, hasFiles };
     const decided = decide(call, view);
     if (decided.kind !== "accepted") return decided.status;
     const accepted = { ...call, step: decided.step };
     this.#last = accepted;
-    if (call.verb === "stop") this.#kept = call.sum ?? this.mounted;
+    if (call.verb === "stop" && (call.sum === undefined || hasFiles)) this.#kept = call.sum ?? this.mounted;
     if (decided.step === "sent") this.#send(call);
     if (decided.step === "draining") {
       timeline.after(drainMs, () => {
