@@ -187,11 +187,14 @@ const graceOf = (members: readonly AnsweringMember[]): number =>
   Math.max(...members.map(({ statefulSet }) => statefulSet.graceMs));
 
 /** No pod comes or goes now, so that none starts with the new files before the others. */
-function stepOfFiles({ claims, restriction }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
+function stepOfFiles(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
+  const { claims, restriction } = view;
+  const blocked = answering.flatMap(({ files }) => (files?.kind === "blocked" ? [files.blocked] : []));
+  // Before any copy: a pod that is made anew meanwhile must not start with new files alone.
+  if (blocked[0] !== undefined) return waitForFiles(view, answering, blocked[0]);
   const differing = answering.filter(({ files }) => files?.kind === "differs");
   if (differing.length > 0) return { kind: "copy", members: differing };
   for (const { pod, files, answer, claim } of answering) {
-    if (files?.kind === "blocked") return { kind: "wait", ...files.blocked };
     const sum = files?.kind === "same" ? files.sum : sumOf(claim, answering);
     if (sum === answer.mountedSum) continue;
     const sums = `expected are those of the sum ${sum ?? "none"}, and mounted are those of ${answer.mountedSum ?? "none"}`;
@@ -199,6 +202,26 @@ function stepOfFiles({ claims, restriction }: TogetherView, answering: readonly 
   }
   const next = restriction === undefined ? togetherPhases.stopping : togetherPhases.restricting;
   return move(claims, next);
+}
+
+/** A quarter of an hour: after that the others of the group wait no longer, unless new files are mounted already. */
+function waitForFiles(
+  { claims, nowMs }: TogetherView,
+  answering: readonly AnsweringMember[],
+  blocked: Blocked,
+): TogetherStep {
+  const { stampMs, sinceMs = stampMs } = first(claims);
+  const isUntouched = answering.every(
+    ({ files, answer }) => answer.state === "started" && (files?.kind !== "same" || files.sum === answer.runningSum),
+  );
+  if (nowMs - sinceMs < longestRestrictionMs || !isUntouched) return { kind: "wait", ...blocked };
+  return giveUp(claims, `${blocked.message}; nothing was stopped`);
+}
+
+/** Each member shows that its restart has failed. */
+function giveUp(claims: readonly KnownClaim[], message: string): TogetherStep {
+  const names = claims.flatMap(({ processes = {} }) => Object.keys(processes));
+  return { kind: "end", failed: new Set(names), message };
 }
 
 const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;
@@ -211,10 +234,7 @@ function stepOfRestriction({ claims, nowMs, restriction = { value: true } }: Tog
   // A database without a node that answers may be restarted for just that. One that refuses is waited for.
   if ("unknown" in restriction && restriction.isSilent === true && nowMs - stampMs >= finishAfterMs)
     return move(claims, togetherPhases.flushing);
-  if (nowMs - sinceMs >= longestRestrictionMs) {
-    const names = claims.flatMap(({ processes = {} }) => Object.keys(processes));
-    return { kind: "end", failed: new Set(names), message: `${message}; nothing was stopped` };
-  }
+  if (nowMs - sinceMs >= longestRestrictionMs) return giveUp(claims, `${message}; nothing was stopped`);
   if (nowMs - stampMs >= finishAfterMs) return move(claims, togetherPhases.restricting);
   return waitFor("database-unknown", message);
 }

@@ -199,6 +199,27 @@ suite("the files", () => {
     assert.match(messageOf(step(brought(undefined), brought(now))), /to a-1: expected are those of the sum none, /);
   });
 
+  test("nothing is copied while the files of another member are blocked, and a quarter of an hour later the restart ends", () => {
+    const blocked = { guard: "restart-config-missing", message: "there is no Secret" };
+    const missing: MemberGiven = { files: { kind: "blocked", blocked } };
+    const differing: MemberGiven = { files: { kind: "differs", sum: "1:new", copy } };
+    const unchanged: MemberGiven = { files: same("1:old"), status: { runningSum: "1:old" } };
+    const wait = { kind: "wait", ...blocked };
+    assert.deepEqual(stepIn(phases.preparing, [differing, missing], began(899_999)), wait);
+    const end = { kind: "end", failed: new Set([a, b]), message: "there is no Secret; nothing was stopped" };
+    assert.deepEqual(stepIn(phases.preparing, [differing, missing], began(900_000)), end);
+    assert.deepEqual(stepIn(phases.preparing, [missing, unchanged], ago(900_000)), end, "it has had no other step");
+  });
+
+  test("a restart whose new files are mounted, or that has stopped a process, keeps waiting for the files of the others", () => {
+    const blocked = { guard: "restart-config-refused", message: "it is immutable" };
+    const refused: MemberGiven = { files: { kind: "blocked", blocked } };
+    const copied: MemberGiven = { files: same("1:new"), status: { runningSum: "1:old" } };
+    const stopped: MemberGiven = { files: { kind: "differs", sum: "1:new", copy }, status: { state: "stopped" } };
+    for (const other of [copied, stopped])
+      assert.deepEqual(stepIn(phases.preparing, [other, refused], began(900_000)), { kind: "wait", ...blocked });
+  });
+
   test("a member that does not answer, or is of another StatefulSet, gives no sum for the others", () => {
     const claim = claimIn(phases.stopping);
     const [silent, answering] = [memberOf(a, claim, { silence: "none" }), memberOf(b, claim, brought("1:now"))];
