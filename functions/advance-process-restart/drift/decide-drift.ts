@@ -40,7 +40,7 @@ export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly D
   const unreadable = drifting.find(({ mode, mounted }) => mode === undefined && mounted === undefined);
   if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
   const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
-  const [first] = coordinated;
+  const [first = asking(known)] = coordinated;
   const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all));
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
@@ -104,6 +104,13 @@ function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: stri
   const { workload: statefulSet } = zone;
   const [phase, reason] = [`schedule-${way}`, `${driftReason}${way} ${sum}`];
   return pods.length === 0 ? [] : [{ kind: "mark", statefulSet, pods, phase, reason }];
+}
+
+/** The StatefulSet whose pods wait to restart together for its files: a pod that was made since has the old ones, and joins them. */
+function asking(known: readonly DriftZone[]): DriftZone | undefined {
+  const isAsked = (pod: Pod, sum: string) =>
+    pod.restart?.phase === "schedule-coordinated" && isWaitingForFiles(pod) && isAskedFor(pod, sum);
+  return known.find(({ zone, sum }) => zone.pods.some((pod) => isAsked(pod, sum)));
 }
 
 function secretOf({ zone }: DriftZone): string {

@@ -44,13 +44,20 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
   };
 }
 
-/** Phases for files that are expected no more go before anything begins. */
+/**
+ * Phases for files that are expected no more go before anything begins. A pod that is to restart with the others gets its phase
+ * before these stop: they could not join it while it runs with the old files.
+ */
 function decideBoth(verdict: Verdict<RestartTarget>, drift: DriftDecision | undefined): Verdict<RestartTarget> {
   if (drift === undefined) return verdict;
   const { targets, blocked } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
   const isWithdrawn = targets.some(({ phase }) => phase === null);
-  if (targets.length > 0 && (isIdle || isWithdrawn))
+  const isLeftOut =
+    verdict.kind !== "wait" &&
+    verdict.targets.some(({ kind }) => kind === "begin-together") &&
+    targets.some(({ phase }) => phase === "schedule-coordinated");
+  if (targets.length > 0 && (isIdle || isWithdrawn || isLeftOut))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
   if (verdict.kind === "wait" || verdict.targets.length > 0) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);

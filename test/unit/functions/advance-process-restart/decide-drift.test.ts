@@ -149,6 +149,20 @@ test("together: a pod that terminates or shows a phase gets none, and a zone wit
   );
 });
 
+test("together: a pod that was made after the others were asked joins them, whether it answers or not", () => {
+  const waits = (sum: string) => ({
+    restart: { text: "schedule-coordinated", phase: "schedule-coordinated", id: undefined } as const,
+    restartReason: `drift coordinated ${sum}`,
+  });
+  const asked = drifted(zoneOf("a", { 0: waits(wanted) }), { ...together, running: new Map() });
+  const same = { ...together, mounted: together.expected, sum: old, running: new Map() };
+  const other = drifted(zoneOf("b", { 1: waits(old) }), same);
+  assert.deepEqual(decided([asked, other]).marks, [atOnce("a-1"), atOnce("b-0", old)]);
+  const { restart } = waits(wanted);
+  const single = { restart };
+  assert.deepEqual(decided([drifted(zoneOf("a", { 0: single }), { running: new Map() })]).marks, [], "a person asked");
+});
+
 test("nothing restarts in turn while others restart together, and does where these wait", () => {
   const [first, second] = [
     drifted(zoneOf("a"), together),

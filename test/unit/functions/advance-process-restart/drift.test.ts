@@ -93,6 +93,26 @@ test("phases for files that are expected no more are taken off", async () => {
   assert.equal(stage.pod("group-a-0").metadata.annotations?.[reasonKey], undefined);
 });
 
+test("a pod that is made anew before all restart together is one of them, though its server is silent at first", async () => {
+  const [old, wanted] = ["a: 1", "cluster.name: other"].map((file) => sumOfSecret({ data: dataOf(file) }));
+  const stage = await DriftStage.of();
+  stage.expect("cluster.name: other");
+  await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+  const { uid } = stage.pod("group-a-1").metadata;
+  stage.world.store.delete("pods", { namespace, name: "group-a-1" });
+  stage.silent.add("group-a-1");
+  while ((stage.world.store.find("pods", { namespace, name: "group-a-1" })?.metadata.uid ?? uid) === uid)
+    await stage.goOn(100);
+  Object.assign(stage.manager("group-a-1"), { running: old, mounted: old });
+  for (let step = 0; step < 15; step++) await stage.step();
+  assert.equal(stage.claims.length, 0, "the others do not begin without it");
+  stage.silent.clear();
+  await stage.until("the claim", () => stage.claims.length > 0);
+  assert.deepEqual(Object.keys(stage.claims[0]?.uids ?? {}).sort(), names);
+  await steps(stage, 40);
+  for (const name of names) assert.equal(stage.manager(name).running, wanted, name);
+});
+
 test("sluice.dev/restart-mode overrules what the settings say, and an unknown one restarts nothing", async () => {
   const cases = [
     ["rolling", "cluster.name: other", "schedule-rolling"],
