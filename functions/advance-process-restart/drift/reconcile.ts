@@ -15,6 +15,7 @@ import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.
 import { readStatus } from "../calls.ts";
 import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
+import { isWaitingForFiles } from "../decide-mark.ts";
 import { readFiles, readSecret, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
@@ -46,22 +47,27 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
 
 /**
  * Phases for files that are expected no more go before anything begins. A pod that is to restart with the others gets its phase
- * before these stop: they could not join it while it runs with the old files.
+ * before these stop: they could not join it while it runs with the old files. For the same reason they wait for all Secrets.
  */
 function decideBoth(verdict: Verdict<RestartTarget>, drift: DriftDecision | undefined): Verdict<RestartTarget> {
   if (drift === undefined) return verdict;
   const { targets, blocked } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  const isWithdrawn = targets.some(({ phase }) => phase === null);
-  const isLeftOut =
-    verdict.kind !== "wait" &&
-    verdict.targets.some(({ kind }) => kind === "begin-together") &&
-    targets.some(({ phase }) => phase === "schedule-coordinated");
-  if (targets.length > 0 && (isIdle || isWithdrawn || isLeftOut))
+  const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
+  if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
-  if (verdict.kind === "wait" || verdict.targets.length > 0) return verdict;
+  const isHeld = blocked !== undefined && joins(verdict);
+  if (!isHeld && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
   return blocked ? wait(blocked.guard, blocked.message, { requeueAfterMs }) : { ...verdict, requeueAfterMs };
+}
+
+/** True where a restart of many begins, and other files have asked for it. */
+function joins(verdict: Verdict<RestartTarget>): boolean {
+  if (verdict.kind === "wait") return false;
+  return verdict.targets.some(
+    (target) => target.kind === "begin-together" && target.members.some(({ pod }) => isWaitingForFiles(pod)),
+  );
 }
 
 /** Undefined while a restart is under way, and in a group whose processes have no expected files. Throws ClusterError. */

@@ -113,6 +113,15 @@ test("a pod that is made anew before all restart together is one of them, though
   for (const name of names) assert.equal(stage.manager(name).running, wanted, name);
 });
 
+test("rollout-due: processes that other files ask to restart together wait for a rollout that became due meanwhile", async () => {
+  const stage = await DriftStage.of();
+  stage.expect("cluster.name: other");
+  await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+  stage.world.changeTemplate({ namespace, name: "group-a" }, "app:2");
+  await steps(stage, 15);
+  assert.deepEqual([stage.claims.length, stage.guard], [0, "rollout-due"]);
+});
+
 test("sluice.dev/restart-mode overrules what the settings say, and an unknown one restarts nothing", async () => {
   const cases = [
     ["rolling", "cluster.name: other", "schedule-rolling"],
