@@ -3,6 +3,8 @@
 import { restartManager } from "../shared/annotations/restart.ts";
 import { namesOrdinal } from "../shared/ledger/claim.ts";
 import { type Blocked, blockedBy } from "../shared/ledger/claim-kinds.ts";
+import type { Reservation } from "../shared/ledger/reservation.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
 import type { Candidate } from "./candidate.ts";
 import { blockedByFiles } from "./decide-files.ts";
 import { refuseTerminating } from "./decide-rules.ts";
@@ -21,8 +23,18 @@ export function blockedByPod({ zone, pod, publication }: Candidate): Blocked | u
   if (terminating !== undefined) return terminating;
   const claim = zone.claims.find((one) => namesOrdinal(one, pod.ordinal));
   if (claim !== undefined) return blockedBy(claim);
-  if (zone.reserved.has(pod.ordinal)) return { guard: "budget", message: `${pod.name} is reserved` };
+  const reservation = zone.reserved.get(pod.ordinal);
+  if (reservation !== undefined && !isOver(reservation, pod))
+    return { guard: "budget", message: `${pod.name} is reserved` };
   return undefined;
+}
+
+/**
+ * True once the reserved pod is gone and the one that came instead is not ready. That one may be broken by its files: only its
+ * restart with others ends the reservation.
+ */
+export function isOver({ uid }: Pick<Reservation, "uid">, pod: Pick<Pod, "uid" | "readySinceMs"> | undefined): boolean {
+  return pod !== undefined && pod.uid !== uid && pod.readySinceMs === undefined;
 }
 
 const busyStates: ReadonlySet<string> = new Set(["away", "stopping", "killing"]);

@@ -8,6 +8,7 @@ import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import type { Candidate } from "../candidate.ts";
 import { isMended } from "../decide-files.ts";
 import { byName } from "../decide-order.ts";
+import { isOver } from "../decide-pod.ts";
 import { idBeginning } from "./claims.ts";
 
 /** The phase is written to one pod after the other: this long after the last one the members are fixed, in milliseconds. */
@@ -51,7 +52,15 @@ export function blockedTogether({ zones, claims, gatheredMs, elsewhere }: Togeth
   }
   const [claim] = claims;
   if (claim !== undefined) return { guard: "restart-beside-others", message: describeClaim(claim) };
-  const zone = zones.find(({ reserved }) => reserved.size > 0);
+  const zone = zones.find(({ reserved, pods }) =>
+    [...reserved].some(
+      ([ordinal, one]) =>
+        !isOver(
+          one,
+          pods.find((pod) => pod.ordinal === ordinal),
+        ),
+    ),
+  );
   if (zone === undefined) return undefined;
   const message = `a pod of ${zone.workload.name} is reserved, and all stop only while nothing else goes on`;
   return { guard: "restart-beside-others", message };

@@ -167,6 +167,16 @@ suite("what a person wants now", () => {
     assert.equal(next([marked(zoneOf("a", { reserved }), 2, "schedule")]), "begin a-2");
   });
 
+  test("a pod that is not ready restarts although the one before it at its name was reserved, and stays so until then", () => {
+    const before = [reservation("a-1", { uid: "uid-of-the-one-before" })];
+    const zone = zoneOf("a", { reserved: before });
+    const unready = (one: Candidate): Candidate => ({ ...one, pod: { ...one.pod, readySinceMs: undefined } });
+    assert.equal(next([unready(marked(zone, 1, "schedule"))]), "begin a-1");
+    assert.equal(next([marked(zone, 1, "schedule")]), "budget", "it is ready, and the reservation ends by itself");
+    const own = zoneOf("a", { reserved: [reservation("a-1")] });
+    assert.equal(next([unready(marked(own, 1, "schedule"))]), "budget", "it may go");
+  });
+
   test("a pod that two claims name waits for the first one", () => {
     const claims = [claimOf("a:1", "scale-down"), claimOf("a:0-1", "node")];
     assert.equal(next([marked(zoneOf("a", { claims }), 1, "schedule")]), "zone-scaling-down");
@@ -307,6 +317,11 @@ suite("together", () => {
     assert.deepEqual(of([a, reserved("b"), reserved("c")]), { guard: "restart-beside-others", message: why });
     assert.match(of([a], [claimOf("a:0", "node"), claimOf("b:0", "node")])?.message ?? "", /^a: 0 claimed for a node/);
     assert.equal(of([a]), undefined);
+    const before = [reservation("b-1", { uid: "uid-of-the-one-before" })];
+    const broken = zoneOf("b", { reserved: before });
+    assert.equal(of([broken])?.message, why);
+    const pods = broken.pods.map((pod) => (pod.ordinal === 1 ? { ...pod, readySinceMs: undefined } : pod));
+    assert.equal(of([{ ...broken, pods }]), undefined, "only this restart can mend what came instead");
   });
 });
 
