@@ -265,6 +265,8 @@ export interface PlannedRestarts {
   readonly isTwice?: true;
   /** True: the files stand in Secrets that users change; absent: users bring them to pods. */
   readonly isOfFiles?: true;
+  /** True: Secrets that nothing names any more are collected; absent: no process does that. */
+  readonly isCollecting?: true;
   /** Longest time until a kubelet brings the files of a Secret, in milliseconds. */
   readonly bringsWithinMs?: number;
 }

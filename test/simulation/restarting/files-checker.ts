@@ -1,6 +1,6 @@
 /**
  * The invariants of the files of processes. P2: no process is stopped before the files are there that its claim names. P6: at
- * rest each process runs with the files that are expected, or a sentence says what holds it.
+ * rest each process runs with the files that are expected, and what holds it has been said.
  */
 import type { ProcessCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
 import type { StoredPod } from "../../fake-cluster/objects.ts";
@@ -15,6 +15,8 @@ export interface FilesCheckerOptions {
   readonly managerOf: (pod: StoredPod) => SimulatedManager;
   /** The sum that the claim of a restart names for the processes of a StatefulSet. */
   readonly claimedSum: (restartId: string, set: string) => string | undefined;
+  /** The guard that is still to say what users have left wrong; undefined: it has, or nothing is wrong. */
+  readonly heldBy: () => string | undefined;
   readonly violate: (invariant: string, message: string) => void;
 }
 
@@ -36,7 +38,9 @@ export class FilesChecker implements Checker {
   }
 
   missing(): string | undefined {
-    const { secrets, pods, managerOf } = this.#options;
+    const { secrets, pods, managerOf, heldBy } = this.#options;
+    const held = heldBy();
+    if (held !== undefined) return `no verdict of the guard ${held} (P6)`;
     for (const pod of pods()) {
       const { name } = pod.metadata;
       const expected = secrets.sumIn(secrets.expectedOf(setNameOf(name)));

@@ -18,11 +18,10 @@ import type { SeedRun } from "../seed.ts";
 import { createSimulatedPods } from "../simulated-pods.ts";
 import { RestartsChecker } from "./checker.ts";
 import { Files } from "./files.ts";
-import { FilesChecker } from "./files-checker.ts";
-import { FilesUsers } from "./files-users.ts";
+import { OfFiles } from "./of-files.ts";
 import { ParkingUsers } from "./parking-users.ts";
 import { phaseKey } from "./raw-claims.ts";
-import { mountedOf, ProcessSecrets } from "./secrets.ts";
+import { mountedOf } from "./secrets.ts";
 import { type ProcessJournal, SimulatedManager } from "./simulated-process.ts";
 import { TogetherUsers } from "./together-users.ts";
 
@@ -55,7 +54,7 @@ export class Restarts implements Actor {
   readonly #together: TogetherUsers;
   readonly #parking: ParkingUsers;
   /** What processes with files in Secrets have besides; undefined in other seeds. */
-  readonly #ofFiles: { secrets: ProcessSecrets; users: FilesUsers; checker: FilesChecker } | undefined;
+  readonly #ofFiles: OfFiles | undefined;
 
   constructor(run: SeedRun) {
     this.#run = run;
@@ -73,17 +72,13 @@ export class Restarts implements Actor {
     const write = (pod: string, phase: string | null) => this.#write(pod, phase);
     this.#together = new TogetherUsers({ run, files: this.#files, sets, pods, managerOf, write });
     this.#parking = new ParkingUsers({ run, pods });
-    if (plan.restarts?.isOfFiles === true) {
-      const secrets = new ProcessSecrets({ run, sets, pods, managerOf });
-      const users = new FilesUsers({ run, secrets, sets });
-      const claimedSum = (restartId: string, set: string) => this.#checker.claimedSum(restartId, set);
-      const checker = new FilesChecker({ secrets, pods, managerOf, claimedSum, violate });
-      this.#ofFiles = { secrets, users, checker };
-    }
-    this.checkers = isPlanned ? [this.#checker, ...(this.#ofFiles ? [this.#ofFiles.checker] : [])] : [];
+    const claimedSum = (restartId: string, set: string) => this.#checker.claimedSum(restartId, set);
+    if (plan.restarts?.isOfFiles === true)
+      this.#ofFiles = new OfFiles({ run, database, sets, pods, managerOf, write, claimedSum });
+    this.checkers = isPlanned ? [this.#checker, ...(this.#ofFiles?.checkers ?? [])] : [];
     const how = { watches: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const role: Role = { ...how, name: "restarter", count: 2, open: (connection) => this.#open(connection) };
-    this.roles = isPlanned ? [role] : [];
+    this.roles = isPlanned ? [role, ...(this.#ofFiles?.roles ?? [])] : [];
   }
 
   start(): void {
@@ -92,7 +87,7 @@ export class Restarts implements Actor {
     const { store } = world;
     store.create("secrets", namespace, { metadata: { name: "token" }, data: { token: btoa("secret") } } as never);
     this.#manage();
-    this.#ofFiles?.secrets.start();
+    this.#ofFiles?.start();
     for (const { spec } of this.#sets()) {
       const service = { clusterIP: "None", publishNotReadyAddresses: true };
       if (store.find("services", { namespace, name: spec.serviceName ?? "" }) === undefined)
@@ -121,6 +116,7 @@ export class Restarts implements Actor {
   makePeace(): void {
     if (this.#run.plan.restarts === undefined) return;
     this.#files.mendAll();
+    this.#ofFiles?.makePeace();
     this.#mend();
   }
 
@@ -145,7 +141,9 @@ export class Restarts implements Actor {
     for (const { metadata } of this.#pods()) {
       const { [phaseKey]: phase, "sluice.dev/restart-id": id = "" } = metadata.annotations ?? {};
       const isTogether = id.startsWith("coordinated-");
-      if (phase === "failed") this.#write(metadata.name, isTogether ? "schedule-coordinated" : "schedule");
+      // New files take up what has failed, without a person.
+      if (phase === "failed" && this.#ofFiles === undefined)
+        this.#write(metadata.name, isTogether ? "schedule-coordinated" : "schedule");
     }
     this.#parking.mend();
     if (this.#run.plan.restarts?.isTogether === true) this.#together.mend();
@@ -189,7 +187,7 @@ export class Restarts implements Actor {
     ];
     const isTogether = plan.restarts?.isTogether === true;
     const deedsOfAll = isTogether ? [...this.#together.deedsTo(pod), allocate] : alone;
-    const deeds = this.#ofFiles?.users.deedsTo(pod) ?? deedsOfAll;
+    const deeds = this.#ofFiles === undefined ? deedsOfAll : [...this.#ofFiles.users.deedsTo(pod), allocate];
     const parking = plan.restarts?.isParking === true ? this.#parking.deedsTo(pod, isTogether) : [];
     draw.pick([...deeds, ...parking])();
   }
@@ -238,21 +236,31 @@ export class Restarts implements Actor {
     const decide = wrappers.decideCall ?? decideCall;
     const { secrets } = this.#ofFiles ?? {};
     const isWhole = (sum: string) => (secrets ?? this.#files).isWhole(sum);
-    const options = { podUid: uid, timeline: world.timeline, draw, decide, journal, isWhole };
+    const boots = secrets !== undefined;
+    const options = { boots, podUid: uid, timeline: world.timeline, draw, decide, journal, isWhole };
     const mounted = secrets?.sumIn(mountedOf(setNameOf(name))) ?? this.#files.newestOf(setNameOf(name));
     const manager = new SimulatedManager(options, mounted);
     this.#managers.set(uid, manager);
+    if (boots) this.#joinLater(pod);
     return manager;
   }
 
   #joinLater(pod: StoredPod): void {
     const { world, draw } = this.#run;
     const node = this.#database.node(pod.metadata.name);
+    const manager = this.#managerOf(pod);
+    const { processId } = manager;
     node.isMember = false;
-    world.timeline.after(draw.between(500, 4_000), () => {
+    const join = () => {
+      if (this.#managers.get(pod.metadata.uid)?.processId !== processId) return;
+      if (this.#ofFiles?.canJoin(pod) === false) {
+        world.timeline.after(2_000, join);
+        return;
+      }
       node.isMember = true;
       this.#checker.onJoined(pod);
-    });
+    };
+    world.timeline.after(draw.between(500, 4_000), join);
   }
 
   /** The probe sees with some delay whether the process runs. */
@@ -312,6 +320,7 @@ export class Restarts implements Actor {
     });
     const key = { namespace, group };
     const verdict = (report: Parameters<Connection["onVerdict"]>[1] & { readonly message: string }) => {
+      this.#ofFiles?.noteVerdict(report);
       log(process.name, `verdict ${report.guard} ${report.zone}: ${report.message}`);
       onVerdict(key, report);
     };

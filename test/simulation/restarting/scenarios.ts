@@ -74,15 +74,21 @@ export function restartingTogether(plan: Plan): Plan {
   });
 }
 
-/** The files of the processes stand in Secrets: users change these, and the function restarts what was started with others. */
+/**
+ * The files of the processes stand in Secrets: users change these, and the function restarts what was started with others. In
+ * some seeds Secrets that nothing names any more are collected meanwhile, which takes 15 minutes.
+ */
 export function restartingFiles(plan: Plan, draw: Draw): Plan {
+  const bringsWithinMs = draw.pick([3_000, 20_000, 90_000]);
+  const isCollecting = draw.chance(0.15);
+  const everyMs = isCollecting ? 150_000 : 15_000 + bringsWithinMs / 2;
   return restarting(plan, {
     restarts: {
-      ...{ everyMs: 20_000, lose: 0.01, late: 0.05, isOfFiles: true },
-      bringsWithinMs: draw.pick([3_000, 20_000, 90_000]),
+      ...{ everyMs, lose: 0.01, late: 0.05, isOfFiles: true, bringsWithinMs },
+      ...(isCollecting ? { isCollecting } : {}),
     },
-    safetyMs: 400_000,
+    safetyMs: isCollecting ? 1_500_000 : 400_000,
     dieAfterWrite: 0.05,
-    every: { ...never, crash: 40_000, stopProcess: 40_000, deletePod: 90_000 },
+    every: { ...never, crash: 40_000, stopProcess: 40_000, deletePod: isCollecting ? 400_000 : 90_000 },
   });
 }

@@ -6,13 +6,11 @@ import { type SecretFiles, sumOf } from "../../../functions/advance-process-rest
 import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import { setNameOf } from "../../support/checkers/raw.ts";
 import type { SeedRun } from "../seed.ts";
-import type { SimulatedManager } from "./simulated-process.ts";
+import { noFiles, type SimulatedManager } from "./simulated-process.ts";
 
 export const configKey = "sluice.dev/restart-config";
 export const mountedKey = "sluice.dev/restart-mounted";
 export const modeKey = "sluice.dev/restart-mode";
-/** The sum that a server reports where no file is mounted. */
-const noFiles = "unknown";
 
 export type Kind = "good" | "broken" | "unreadable";
 
@@ -97,6 +95,21 @@ export class ProcessSecrets {
     else world.store.patch("secrets", { namespace, name }, { data });
   }
 
+  /** Deletes a Secret and makes it again with the same files, as a person does who changes what may not be changed. */
+  makeAnew(name: string, immutable: boolean): void {
+    const { world, namespace } = this.#options.run;
+    const { data, metadata } = this.find(name) ?? {};
+    if (data === undefined || metadata === undefined) return;
+    const { labels, ownerReferences } = metadata;
+    world.store.delete("secrets", { namespace, name });
+    world.store.create("secrets", namespace, { metadata: { name, labels, ownerReferences }, data, immutable } as never);
+  }
+
+  names(): readonly string[] {
+    const { world, namespace } = this.#options.run;
+    return world.store.list("secrets", { namespace }).items.map(({ metadata }) => metadata.name);
+  }
+
   /** The name of the Secret that a StatefulSet expects. */
   expectedOf(set: string): string {
     const { world, namespace } = this.#options.run;
@@ -112,6 +125,10 @@ export class ProcessSecrets {
 
   contentOf(sum: string): Content | undefined {
     return this.#contents.get(sum);
+  }
+
+  settingOf(sum: string | undefined): string | undefined {
+    return this.#contents.get(sum ?? "")?.setting;
   }
 
   isWhole(sum: string): boolean {

@@ -28,6 +28,8 @@ export interface ProcessJournal {
 }
 
 export interface ManagerOptions {
+  /** True: the process starts with the mounted files only if these are there and let it; false: it runs whatever they are. */
+  readonly boots: boolean;
   readonly podUid: string;
   readonly timeline: Timeline;
   readonly draw: Draw;
@@ -37,15 +39,16 @@ export interface ManagerOptions {
   readonly isWhole: (sum: string) => boolean;
 }
 
+/** What a server reports as the sum where no file is mounted. */
+export const noFiles = "unknown";
 const drainMs = 5_000;
 const secondStartMs = 2_000;
 
 export class SimulatedManager {
-  /** The sum of the files that the kubelet has brought. */
-  mounted: string;
   /** True while the server answers nothing. The runner goes on. */
   isSilent = false;
   readonly #options: ManagerOptions;
+  #mounted: string;
   /** The files that were kept for a later start. */
   #kept: string | undefined;
   #last: AcceptedCall | undefined;
@@ -55,10 +58,34 @@ export class SimulatedManager {
 
   constructor(options: ManagerOptions, mounted: string) {
     this.#options = options;
-    this.mounted = mounted;
+    this.#mounted = mounted;
     const since = "2026-01-01T00:00:00Z";
     const none = { handledEpoch: undefined, attempts: 1, pid: 7 };
     this.#report = { ...none, state: "started", sum: mounted, since, processId: "7-1" };
+    if (options.boots) this.#boot();
+  }
+
+  /** The sum of the files that the kubelet has brought. */
+  get mounted(): string {
+    return this.#mounted;
+  }
+
+  set mounted(sum: string) {
+    this.#mounted = sum;
+    // A runner that found no file waits for one.
+    if (this.#report.sum === undefined && this.#command === undefined) this.#boot();
+  }
+
+  get processId(): string | undefined {
+    return this.#report.processId;
+  }
+
+  #boot(): void {
+    const { isWhole } = this.#options;
+    const [sum, processId] = [this.#mounted, "7-1"];
+    if (isWhole(sum)) this.#note({ state: "started", sum, processId });
+    else if (sum === noFiles) this.#note({ state: "waiting", sum: undefined, processId: undefined });
+    else this.#note({ state: "startFailed", sum, processId: undefined });
   }
 
   /** The sum of the files with which the process was started. */

@@ -1,0 +1,79 @@
+/** All that a seed has besides where the files of processes stand in Secrets: their users, a collector, and what is promised. */
+import type { ReconcileReport } from "../../../functions/shared/contract/reporter.ts";
+import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { StandInDatabase } from "../../support/stand-in-database.ts";
+import type { Checker } from "../checker.ts";
+import type { Role } from "../roles.ts";
+import type { SeedRun } from "../seed.ts";
+import { collector } from "./collector.ts";
+import { ConfigsChecker } from "./configs-checker.ts";
+import { FilesChecker } from "./files-checker.ts";
+import { FilesUsers } from "./files-users.ts";
+import { ProcessSecrets } from "./secrets.ts";
+import type { SimulatedManager } from "./simulated-process.ts";
+
+export interface OfFilesOptions {
+  readonly run: SeedRun;
+  readonly database: StandInDatabase;
+  readonly sets: () => readonly StoredStatefulSet[];
+  readonly pods: () => readonly StoredPod[];
+  readonly managerOf: (pod: StoredPod) => SimulatedManager;
+  readonly write: (pod: string, phase: string | null) => void;
+  readonly claimedSum: (restartId: string, set: string) => string | undefined;
+}
+
+/** For so long something stays wrong after the function has said so, in milliseconds. */
+const mendedAfterMs = 30_000;
+
+export class OfFiles {
+  readonly secrets: ProcessSecrets;
+  readonly users: FilesUsers;
+  readonly checker: FilesChecker;
+  readonly checkers: readonly Checker[];
+  readonly roles: readonly Role[];
+  readonly #options: OfFilesOptions;
+  /** The guard that is still to say what users have left wrong; undefined: it has, or nothing is wrong. */
+  #held: string | undefined;
+
+  constructor(options: OfFilesOptions) {
+    this.#options = options;
+    const { run, sets, pods, managerOf, claimedSum } = options;
+    this.secrets = new ProcessSecrets(options);
+    const { secrets } = this;
+    this.users = new FilesUsers({ ...options, secrets });
+    const heldBy = () => this.#held;
+    this.checker = new FilesChecker({ secrets, pods, managerOf, claimedSum, heldBy, violate: run.violate });
+    const isCollecting = run.plan.restarts?.isCollecting === true;
+    this.roles = isCollecting ? [collector(run)] : [];
+    this.checkers = [this.checker, ...(isCollecting ? [new ConfigsChecker(run, sets)] : [])];
+  }
+
+  start(): void {
+    this.secrets.start();
+  }
+
+  /** A user who reads what is wrong mends it. */
+  noteVerdict({ guard }: Pick<ReconcileReport, "guard">): void {
+    const { world, log } = this.#options.run;
+    if (guard !== this.#held) return;
+    this.#held = undefined;
+    world.timeline.after(mendedAfterMs, () => {
+      log("users", "mend what they left");
+      this.users.mend();
+    });
+  }
+
+  makePeace(): void {
+    this.users.mend();
+    this.#held = this.users.hold();
+  }
+
+  /** Whether the node of a pod joins those that are members: all have the same setting. */
+  canJoin(pod: StoredPod): boolean {
+    const { pods, managerOf, database } = this.#options;
+    const setting = this.secrets.settingOf(managerOf(pod).runningSum);
+    const others = pods().filter((one) => one.metadata.uid !== pod.metadata.uid && managerOf(one).isRunning);
+    const members = others.filter(({ metadata }) => database.node(metadata.name).isMember);
+    return members.every((one) => this.secrets.settingOf(managerOf(one).runningSum) === setting);
+  }
+}
