@@ -1,9 +1,13 @@
 /** Removes each rule of restarts. */
+import { sumOfSecret } from "../../../functions/advance-process-restart/files.ts";
 import { decideCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
 import type { PodAnswer, PodHttp, PodRequest } from "../../../functions/shared/http/pod-http.ts";
+import type { SecretObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import { setNameOf } from "../../support/checkers/raw.ts";
 import type { Wrappers } from "../replica.ts";
-import { type RemovedRule, wrapProtocol } from "../rules.ts";
-import { restarting, restartingLate, restartingTogether } from "./scenarios.ts";
+import { type RemovedRule, wrapCluster, wrapProtocol } from "../rules.ts";
+import { restarting, restartingFiles, restartingLate, restartingTogether } from "./scenarios.ts";
+import { mountedOf } from "./secrets.ts";
 
 /** Changes what is sent to pods, and what they answer. */
 function rewriting(
@@ -44,6 +48,42 @@ function downAtOnce(answer: PodAnswer, { path }: PodRequest): PodAnswer {
   return { ...answer, body: JSON.stringify({ ...status, state: "stopped", processId: null }) };
 }
 
+/** Each expected Secret is read as one whose user wants its processes to restart in their turn, whatever changes. */
+const inTurn: Wrappers = wrapCluster((cluster) => ({
+  async get(resource, key, options) {
+    const object = await cluster.get(resource, key, options);
+    if (resource !== "secrets" || !key.name.includes("-files")) return object;
+    const { metadata } = object;
+    const annotations = { ...metadata.annotations, "sluice.dev/restart-mode": "rolling" };
+    return { ...object, metadata: { ...metadata, annotations } };
+  },
+}));
+
+/** Files count as brought as soon as they stand in the mounted Secret. */
+function atOnceThere(): Wrappers {
+  const sums = new Map<string, string>();
+  const { cluster } = wrapCluster((shipped) => ({
+    async get(resource, key, options) {
+      const object = await shipped.get(resource, key, options);
+      if (resource === "secrets") sums.set(key.name, sumOfSecret(object as SecretObject));
+      return object;
+    },
+  }));
+  const pods = (shipped: PodHttp): PodHttp => ({
+    send: async (address, request, options) => {
+      const answer = await shipped.send(address, request, options);
+      const configChecksum = sums.get(mountedOf(setNameOf(address.pod)));
+      if (request.path !== "/es/status" || answer.status !== 200 || configChecksum === undefined) return answer;
+      return { ...answer, body: JSON.stringify({ ...JSON.parse(answer.body), configChecksum }) };
+    },
+  });
+  return {
+    ...(cluster && { cluster }),
+    pods,
+    decideCall: (call, view) => decideCall(call, { ...view, hasFiles: true }),
+  };
+}
+
 export const restartRules: readonly RemovedRule[] = [
   {
     rule: "P-claim-first",
@@ -76,6 +116,20 @@ export const restartRules: readonly RemovedRule[] = [
     breaks: ["P2"],
     aim: (plan) => restarting(plan),
     wrappers: rewriting(withoutSum),
+  },
+  {
+    rule: "P-files-there",
+    removed: "waiting for the files before a stop, and the refusal of a stop without them",
+    breaks: ["P2"],
+    aim: (plan, draw) => restartingFiles(plan, draw),
+    wrappers: atOnceThere(),
+  },
+  {
+    rule: "P-agree",
+    removed: "restarting all together where files change what all nodes have in common",
+    breaks: ["L1"],
+    aim: (plan, draw) => restartingFiles(plan, draw),
+    wrappers: inTurn,
   },
   {
     rule: "P-marker",
