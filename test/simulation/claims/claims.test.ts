@@ -52,7 +52,7 @@ test("claims beside whatever troubles a seed has drawn break no promise, and end
 });
 
 test("processes that are asked first lose no quorum, though two functions want to restart one (R22)", () => {
-  return happens("asking", asking, 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);
+  return happens("asking", (plan) => asking(plan), 40, [/claims \{"id":"process-/, /process-\d+ is settled/, /breaks/]);
 });
 
 test("rollouts and evictions that ask each pod first lose no quorum, however late the answers, and no second pod when pods lie (R22, Q1)", () => {
@@ -65,15 +65,19 @@ test("rollouts and evictions that ask each pod first lose no quorum, however lat
   ];
   const lies = [/pods +of group-[ab] say 200/, /pods +of group-[ab] say 503/];
   const killed = [/webhook-\d+ is killed/, /replica-\d+ is killed/];
-  return happens("asked", asked, 40, [...answers, ...verdicts, ...lies, ...killed, /breaks/]);
+  return happens("asked", (plan) => asked(plan), 40, [...answers, ...verdicts, ...lies, ...killed, /breaks/]);
 });
 
 test("a fence of two groups stands in both ledgers before it is carried out, wherever its process is killed (R23)", () => {
   const inTwo = [/claims \{.+ in group$/, /claims \{.+ in other$/, /fences [a-c]-\d/, /taker-\d+ is killed/, /is over/];
-  return happens("fencing", fencing, 40, inTwo);
+  return happens("fencing", (plan) => fencing(plan), 40, inTwo);
 });
 
 test("the shipped function announces each fence in both ledgers before a machine resets itself, and leaves nothing of it (R23, A6, A9, K6)", () => {
   const fenced = [/marks [a-c]-\d/, /resets itself$/, /resets itself and stays off/, /machines.+ is back/];
-  return happens("fencing-shipped", fencingShipped, 6, [...fenced, /fencer-\d+ is killed/, /zone-losing-node/]);
+  return happens("fencing-shipped", (plan) => fencingShipped(plan), 6, [
+    ...fenced,
+    /fencer-\d+ is killed/,
+    /zone-losing-node/,
+  ]);
 });
