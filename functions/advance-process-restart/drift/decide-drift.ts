@@ -106,7 +106,7 @@ function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: stri
   return pods.length === 0 ? [] : [{ kind: "mark", statefulSet, pods, phase, reason }];
 }
 
-/** The StatefulSet whose pods wait to restart together for its files: a pod that was made since has the old ones, and joins them. */
+/** The StatefulSet whose pods wait to restart together for its files: a pod that was made since joins them. */
 function asking(known: readonly DriftZone[]): DriftZone | undefined {
   const isAsked = (pod: Pod, sum: string) =>
     pod.restart?.phase === "schedule-coordinated" && isWaitingForFiles(pod) && isAskedFor(pod, sum);

@@ -7,7 +7,7 @@ import { configKey } from "./secrets.ts";
 
 /** A Secret stays for so long, in milliseconds. The clocks of two API servers may differ a little. */
 const staysMs = 900_000 - 30_000;
-/** Who names a Secret so shortly before it is removed may be missed, in milliseconds. */
+/** A StatefulSet that names a Secret so shortly before it is removed may be missed, in milliseconds. */
 const missedMs = 2_000;
 
 export class ConfigsChecker implements Checker {

@@ -137,7 +137,7 @@ export class FilesUsers {
     }
   }
 
-  /** Who rolls what all must have in common at once has a node that does not join: so nobody writes that here. */
+  /** Only while all agree: a node that is rolled with another setting would not join the others. */
   #setMode(set: string): void {
     const { draw } = this.#options.run;
     if (!this.#isAgreed()) return;
