@@ -30,8 +30,8 @@ export function blockedByPod({ zone, pod, publication }: Candidate): Blocked | u
 }
 
 /**
- * True once the reserved pod is gone and the one that came instead is not ready. That one may be broken by its files: only its
- * restart with others ends the reservation.
+ * True once the reserved pod is gone and the one that came instead is not ready. Its files may have broken the new pod: only
+ * its restart with other files ends the reservation.
  */
 export function isOver({ uid }: Pick<Reservation, "uid">, pod: Pick<Pod, "uid" | "readySinceMs"> | undefined): boolean {
   return pod !== undefined && pod.uid !== uid && pod.readySinceMs === undefined;

@@ -56,8 +56,8 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: DriftDecision | unde
   const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
-  const isHeld = blocked !== undefined && joins(verdict);
-  if (!isHeld && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
+  const isDisputed = blocked !== undefined && joins(verdict);
+  if (!isDisputed && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
   return blocked ? wait(blocked.guard, blocked.message, { requeueAfterMs }) : { ...verdict, requeueAfterMs };
 }

@@ -1,6 +1,6 @@
 /**
  * The invariants of the files of processes. P2: no process is stopped before the files are there that its claim names. P6: at
- * rest each process runs with the files that are expected, and what holds it has been said.
+ * rest each process runs with the files that are expected, and a verdict has named what held it.
  */
 import type { ProcessCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
 import type { StoredPod } from "../../fake-cluster/objects.ts";
@@ -16,7 +16,7 @@ export interface FilesCheckerOptions {
   /** The sum that the claim of a restart names for the processes of a StatefulSet. */
   readonly claimedSum: (restartId: string, set: string) => string | undefined;
   /** The guard that is still to say what users have left wrong; undefined: it has, or nothing is wrong. */
-  readonly heldBy: () => string | undefined;
+  readonly blockedBy: () => string | undefined;
   readonly violate: (invariant: string, message: string) => void;
 }
 
@@ -38,9 +38,9 @@ export class FilesChecker implements Checker {
   }
 
   missing(): string | undefined {
-    const { secrets, pods, managerOf, heldBy } = this.#options;
-    const held = heldBy();
-    if (held !== undefined) return `no verdict of the guard ${held} (P6)`;
+    const { secrets, pods, managerOf, blockedBy } = this.#options;
+    const blocked = blockedBy();
+    if (blocked !== undefined) return `no verdict of the guard ${blocked} (P6)`;
     for (const pod of pods()) {
       const { name } = pod.metadata;
       const expected = secrets.sumIn(secrets.expectedOf(setNameOf(name)));

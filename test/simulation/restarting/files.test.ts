@@ -15,11 +15,11 @@ test("processes run in the end with the files that users expect, or a verdict ha
     /pods are restarted together/,
     /manager +group-[ab]-\d has started/,
   ];
-  const said = [
+  const verdicts = [
     /verdict restart-config-disagrees/,
     /verdict restart-config-missing/,
     /verdict restart-config-unreadable/,
   ];
   const collected = [/expects group-[ab]-files-\d+/, /config-collector-\d+ delete secrets/];
-  return happens("restarting-files", restartingFiles, 12, [...done, ...said, ...collected, /restarter-\d+ is killed/]);
+  return happens("restarting-files", restartingFiles, 12, [...done, ...verdicts, ...collected, /restarter-\d+ is killed/]);
 });

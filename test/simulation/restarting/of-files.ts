@@ -33,7 +33,7 @@ export class OfFiles {
   readonly roles: readonly Role[];
   readonly #options: OfFilesOptions;
   /** The guard that is still to say what users have left wrong; undefined: it has, or nothing is wrong. */
-  #held: string | undefined;
+  #blocked: string | undefined;
 
   constructor(options: OfFilesOptions) {
     this.#options = options;
@@ -41,8 +41,8 @@ export class OfFiles {
     this.secrets = new ProcessSecrets(options);
     const { secrets } = this;
     this.users = new FilesUsers({ ...options, secrets });
-    const heldBy = () => this.#held;
-    this.checker = new FilesChecker({ secrets, pods, managerOf, claimedSum, heldBy, violate: run.violate });
+    const blockedBy = () => this.#blocked;
+    this.checker = new FilesChecker({ secrets, pods, managerOf, claimedSum, blockedBy, violate: run.violate });
     const isCollecting = run.plan.restarts?.isCollecting === true;
     this.roles = isCollecting ? [collector(run)] : [];
     this.checkers = [this.checker, ...(isCollecting ? [new ConfigsChecker(run, sets)] : [])];
@@ -55,8 +55,8 @@ export class OfFiles {
   /** A user who reads what is wrong mends it. */
   noteVerdict({ guard }: Pick<ReconcileReport, "guard">): void {
     const { world, log } = this.#options.run;
-    if (guard !== this.#held) return;
-    this.#held = undefined;
+    if (guard !== this.#blocked) return;
+    this.#blocked = undefined;
     world.timeline.after(mendedAfterMs, () => {
       log("users", "mend what they left");
       this.users.mend();
@@ -65,7 +65,7 @@ export class OfFiles {
 
   makePeace(): void {
     this.users.mend();
-    this.#held = this.users.hold();
+    this.#blocked = this.users.hold();
   }
 
   /** Whether the node of a pod joins those that are members: all have the same setting. */
