@@ -21,5 +21,10 @@ test("processes run in the end with the files that users expect, or a verdict ha
     /verdict restart-config-unreadable/,
   ];
   const collected = [/expects group-[ab]-files-\d+/, /config-collector-\d+ delete secrets/];
-  return happens("restarting-files", restartingFiles, 12, [...done, ...verdicts, ...collected, /restarter-\d+ is killed/]);
+  return happens("restarting-files", restartingFiles, 12, [
+    ...done,
+    ...verdicts,
+    ...collected,
+    /restarter-\d+ is killed/,
+  ]);
 });
