@@ -1,83 +1,26 @@
 /** The next step of a restart of many processes, by what their claims, pods and process managers show. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
+import { first, type TogetherView } from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
+import { togetherPhases as phases } from "../../../../functions/advance-process-restart/coordinated/phases.ts";
 import {
-  sumFor,
-  sumOf,
-  type TogetherMember,
-} from "../../../../functions/advance-process-restart/coordinated/decide-member.ts";
-import {
-  decideTogether,
-  first,
-  type TogetherStep,
-  type TogetherView,
-} from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
-import {
-  togetherPhases as phases,
-  shownTogether,
-} from "../../../../functions/advance-process-restart/coordinated/phases.ts";
-import type { FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
-import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
-import type { ClaimContent } from "../../../../functions/shared/ledger/claim.ts";
-import { claimOf, nowMs, pod, statefulSet } from "../advance-zone-rollout/given.ts";
-import { report } from "./given.ts";
-
-const stem = "coordinated-1";
-const [a, b] = ["a-0", "a-1"] as const;
-
-interface MemberGiven extends Pick<TogetherMember, "files" | "membership"> {
-  readonly status?: Partial<ManagerStatus>;
-  readonly silence?: string;
-  /** The phase on the pod, where another one than that of the claim; null: none. */
-  readonly shown?: RestartPhase | null;
-  readonly id?: string;
-  readonly uid?: string;
-  readonly graceMs?: number;
-  readonly isUnready?: boolean;
-}
-
-type Given = Partial<Omit<TogetherView, "claims" | "members">> & { readonly claim?: Partial<ClaimContent> };
-
-const uids = { [a]: `uid-of-${a}`, [b]: `uid-of-${b}` };
-
-function claimIn(phase: string, changes: Partial<ClaimContent> = {}) {
-  const own = { id: `${stem}/a`, phase, epoch: 5, uids, processes: { [a]: "7 1", [b]: "7 1" } };
-  return claimOf("a:0-1", "process", { ...own, ...changes });
-}
-
-function memberOf(name: string, claim: TogetherMember["claim"], given: MemberGiven = {}): TogetherMember {
-  const { status, silence, shown = shownTogether(claim.phase), id = stem, uid, graceMs = 30_000, isUnready } = given;
-  const phase = shown ?? undefined;
-  const unready = isUnready ? { readySinceMs: undefined } : {};
-  const one = pod(name, { restart: { text: phase, phase, id }, ...(uid && { uid }), ...unready });
-  const answer = silence === undefined ? report(name, { restartId: stem, ...status }) : { silence };
-  const { files, membership } = given;
-  return {
-    ...{ claim, pod: one, answer, statefulSet: statefulSet("a", { graceMs }) },
-    ...{ files, ...(membership && { membership }) },
-  };
-}
-
-/** The step of `a-0` and `a-1`: their process managers have confirmed the call of epoch 5, and their pods show the phase. */
-function stepIn(phase: string, [one, other]: readonly MemberGiven[] = [], given: Given = {}): TogetherStep {
-  const { claim: changes, ...view } = given;
-  const claim = claimIn(phase, changes);
-  const members = [memberOf(a, claim, one), memberOf(b, claim, other)];
-  return decideTogether({ claims: [claim], members, missing: undefined, isAnchored: true, nowMs, ...view });
-}
-
-const move = (phase: string, epoch = 5) => ({ kind: "move", phase, epoch });
-const guardOf = (step: TogetherStep): string => ("guard" in step ? step.guard : step.kind);
-const messageOf = (step: TogetherStep): string => ("message" in step ? step.message : step.kind);
-const failedIn = (step: TogetherStep) => ("failed" in step ? [...step.failed] : guardOf(step));
-const of = (...status: readonly Partial<ManagerStatus>[]): MemberGiven[] => status.map((one) => ({ status: one }));
-const ago = (ms: number): Given => ({ claim: { stampMs: nowMs - ms } });
-const began = (ms: number): Given => ({ claim: { sinceMs: nowMs - ms, stampMs: nowMs } });
-const unknown = { unknown: "it answered 503" } as const;
-const [yes, no] = [{ value: true }, { value: false }] as const;
-
-const before = [phases.preparing, phases.restricting, phases.flushing, phases.stopping, phases.killing] as const;
+  a,
+  ago,
+  b,
+  before,
+  began,
+  failedIn,
+  type Given,
+  guardOf,
+  type MemberGiven,
+  messageOf,
+  move,
+  no,
+  of,
+  stepIn,
+  unknown,
+  yes,
+} from "./together-given.ts";
 
 suite("who is a member", () => {
   test("a restart has at least one claim", () => {
@@ -166,82 +109,6 @@ suite("calls that have not arrived", () => {
     assert.deepEqual(stepIn(phases.flushing, unseen, without), move(phases.stopping, 1));
     const cancelled = [{ shown: "cancel", status: { lastEpoch: 0 } }, { status: { lastEpoch: 0 } }] as const;
     assert.deepEqual(stepIn(phases.stopping, cancelled, without), move(phases.withdrawing, 1));
-  });
-});
-
-suite("the files", () => {
-  const same = (sum: string): FilesState => ({ kind: "same", sum });
-  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, ownerReferences: [] };
-  const brought = (mountedSum: string | undefined, files?: FilesState): MemberGiven => ({
-    ...{ files, status: { mountedSum } },
-  });
-
-  test("files that differ are copied before anything stops, for each member that has others", () => {
-    const step = stepIn(phases.preparing, [{ files: { kind: "differs", sum: "1:new", copy } }]);
-    assert.deepEqual(step.kind === "copy" && step.members.map((one) => one.pod.name), [a]);
-  });
-
-  test("files that cannot be copied are waited for with their own guard", () => {
-    const blocked = { guard: "restart-config-refused", message: "write the Role" };
-    assert.deepEqual(stepIn(phases.preparing, [{ files: { kind: "blocked", blocked } }]), { kind: "wait", ...blocked });
-  });
-
-  test("each member must have the expected files, or where none are expected those of the first member", () => {
-    const step = (...given: readonly MemberGiven[]) => stepIn(phases.preparing, given);
-    const [now, earlier] = ["1:now", "1:earlier"];
-    assert.deepEqual(step(brought(now, same(now)), brought(now, same(now))), move(phases.stopping));
-    assert.deepEqual(step(brought(now), brought(now)), move(phases.stopping));
-    const coming = step(brought(earlier, same(now)), brought(earlier, same(now)));
-    const sums = "expected are those of the sum 1:now, and mounted are those of 1:earlier";
-    assert.equal(messageOf(coming), `the kubelet brings files to a-0: ${sums}`);
-    assert.equal(guardOf(coming), "config-coming");
-    assert.match(messageOf(step(brought(now), brought(undefined))), /to a-1: .* 1:now, and mounted are those of none$/);
-    assert.match(messageOf(step(brought(undefined), brought(now))), /to a-1: expected are those of the sum none, /);
-  });
-
-  test("nothing is copied while the files of another member are blocked, and a quarter of an hour later the restart ends", () => {
-    const blocked = { guard: "restart-config-missing", message: "there is no Secret" };
-    const missing: MemberGiven = { files: { kind: "blocked", blocked } };
-    const differing: MemberGiven = { files: { kind: "differs", sum: "1:new", copy } };
-    const unchanged: MemberGiven = { files: same("1:old"), status: { runningSum: "1:old" } };
-    const wait = { kind: "wait", ...blocked };
-    assert.deepEqual(stepIn(phases.preparing, [differing, missing], began(899_999)), wait);
-    const end = { kind: "end", failed: new Set([a, b]), message: "there is no Secret; nothing was stopped" };
-    assert.deepEqual(stepIn(phases.preparing, [differing, missing], began(900_000)), end);
-    assert.deepEqual(stepIn(phases.preparing, [missing, unchanged], ago(900_000)), end, "it has had no other step");
-  });
-
-  test("a restart whose new files are mounted, or that has stopped a process, keeps waiting for the files of the others", () => {
-    const blocked = { guard: "restart-config-refused", message: "it is immutable" };
-    const refused: MemberGiven = { files: { kind: "blocked", blocked } };
-    const copied: MemberGiven = { files: same("1:new"), status: { runningSum: "1:old" } };
-    const stopped: MemberGiven = { files: { kind: "differs", sum: "1:new", copy }, status: { state: "stopped" } };
-    for (const other of [copied, stopped])
-      assert.deepEqual(stepIn(phases.preparing, [other, refused], began(900_000)), { kind: "wait", ...blocked });
-  });
-
-  test("a member that does not answer, or is of another StatefulSet, gives no sum for the others", () => {
-    const claim = claimIn(phases.stopping);
-    const [silent, answering] = [memberOf(a, claim, { silence: "none" }), memberOf(b, claim, brought("1:now"))];
-    assert.equal(sumOf(claim, [silent, answering]), "1:now");
-    assert.equal(sumOf({ ...claim, zone: "b" }, [answering]), undefined);
-  });
-
-  test("a withdrawn restart starts what it has stopped with the files of then, unless a process that is down lacks these", () => {
-    const sumIn = (from: string, to: string, ...status: readonly Partial<ManagerStatus>[]) => {
-      const claim = claimIn(from, { sum: "1:then" });
-      const members = status.map((one, index) => memberOf(`a-${index}`, claim, { status: one }));
-      return sumFor(claim, members, to);
-    };
-    const kept = { state: "stopped", mountedSum: "1:now", triedSum: "1:then" } as const;
-    const lacking = { state: "killed", mountedSum: "1:now", triedSum: "1:other", runningSum: "1:other" } as const;
-    const running = { ...lacking, state: "started" } as const;
-    for (const from of [phases.preparing, phases.stopping, phases.withdrawing]) {
-      assert.equal(sumIn(from, phases.withdrawing, kept, running), "1:then", from);
-      assert.equal(sumIn(from, phases.withdrawing, kept, lacking), "1:now", from);
-    }
-    assert.equal(sumIn(phases.preparing, phases.stopping, kept, running), "1:now", "all members have these now");
-    assert.equal(sumIn(phases.stopping, phases.starting, kept, lacking), "1:then", "it is fixed");
   });
 });
 

@@ -1,0 +1,96 @@
+/** The step of a restart of many processes that brings their files, by what their process managers have. */
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import type { ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
+import { sumFor, sumOf } from "../../../../functions/advance-process-restart/coordinated/decide-member.ts";
+import { togetherPhases as phases } from "../../../../functions/advance-process-restart/coordinated/phases.ts";
+import type { FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
+import {
+  a,
+  ago,
+  b,
+  began,
+  claimIn,
+  guardOf,
+  type MemberGiven,
+  memberOf,
+  messageOf,
+  move,
+  stepIn,
+} from "./together-given.ts";
+
+suite("the files", () => {
+  const same = (sum: string): FilesState => ({ kind: "same", sum });
+  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, ownerReferences: [] };
+  const brought = (mountedSum: string | undefined, files?: FilesState): MemberGiven => ({
+    ...{ files, status: { mountedSum } },
+  });
+
+  test("files that differ are copied before anything stops, for each member that has others", () => {
+    const step = stepIn(phases.preparing, [{ files: { kind: "differs", sum: "1:new", copy } }]);
+    assert.deepEqual(step.kind === "copy" && step.members.map((one) => one.pod.name), [a]);
+  });
+
+  test("files that cannot be copied are waited for with their own guard", () => {
+    const blocked = { guard: "restart-config-refused", message: "write the Role" };
+    assert.deepEqual(stepIn(phases.preparing, [{ files: { kind: "blocked", blocked } }]), { kind: "wait", ...blocked });
+  });
+
+  test("each member must have the expected files, or where none are expected those of the first member", () => {
+    const step = (...given: readonly MemberGiven[]) => stepIn(phases.preparing, given);
+    const [now, earlier] = ["1:now", "1:earlier"];
+    assert.deepEqual(step(brought(now, same(now)), brought(now, same(now))), move(phases.stopping));
+    assert.deepEqual(step(brought(now), brought(now)), move(phases.stopping));
+    const coming = step(brought(earlier, same(now)), brought(earlier, same(now)));
+    const sums = "expected are those of the sum 1:now, and mounted are those of 1:earlier";
+    assert.equal(messageOf(coming), `the kubelet brings files to a-0: ${sums}`);
+    assert.equal(guardOf(coming), "config-coming");
+    assert.match(messageOf(step(brought(now), brought(undefined))), /to a-1: .* 1:now, and mounted are those of none$/);
+    assert.match(messageOf(step(brought(undefined), brought(now))), /to a-1: expected are those of the sum none, /);
+  });
+
+  test("nothing is copied while the files of another member are blocked, and a quarter of an hour later the restart ends", () => {
+    const blocked = { guard: "restart-config-missing", message: "there is no Secret" };
+    const missing: MemberGiven = { files: { kind: "blocked", blocked } };
+    const differing: MemberGiven = { files: { kind: "differs", sum: "1:new", copy } };
+    const unchanged: MemberGiven = { files: same("1:old"), status: { runningSum: "1:old" } };
+    const wait = { kind: "wait", ...blocked };
+    assert.deepEqual(stepIn(phases.preparing, [differing, missing], began(899_999)), wait);
+    const end = { kind: "end", failed: new Set([a, b]), message: "there is no Secret; nothing was stopped" };
+    assert.deepEqual(stepIn(phases.preparing, [differing, missing], began(900_000)), end);
+    assert.deepEqual(stepIn(phases.preparing, [missing, unchanged], ago(900_000)), end, "it has had no other step");
+  });
+
+  test("a restart whose new files are mounted, or that has stopped a process, keeps waiting for the files of the others", () => {
+    const blocked = { guard: "restart-config-refused", message: "it is immutable" };
+    const refused: MemberGiven = { files: { kind: "blocked", blocked } };
+    const copied: MemberGiven = { files: same("1:new"), status: { runningSum: "1:old" } };
+    const stopped: MemberGiven = { files: { kind: "differs", sum: "1:new", copy }, status: { state: "stopped" } };
+    for (const other of [copied, stopped])
+      assert.deepEqual(stepIn(phases.preparing, [other, refused], began(900_000)), { kind: "wait", ...blocked });
+  });
+
+  test("a member that does not answer, or is of another StatefulSet, gives no sum for the others", () => {
+    const claim = claimIn(phases.stopping);
+    const [silent, answering] = [memberOf(a, claim, { silence: "none" }), memberOf(b, claim, brought("1:now"))];
+    assert.equal(sumOf(claim, [silent, answering]), "1:now");
+    assert.equal(sumOf({ ...claim, zone: "b" }, [answering]), undefined);
+  });
+
+  test("a withdrawn restart starts what it has stopped with the files of then, unless a process that is down lacks these", () => {
+    const sumIn = (from: string, to: string, ...status: readonly Partial<ManagerStatus>[]) => {
+      const claim = claimIn(from, { sum: "1:then" });
+      const members = status.map((one, index) => memberOf(`a-${index}`, claim, { status: one }));
+      return sumFor(claim, members, to);
+    };
+    const kept = { state: "stopped", mountedSum: "1:now", triedSum: "1:then" } as const;
+    const lacking = { state: "killed", mountedSum: "1:now", triedSum: "1:other", runningSum: "1:other" } as const;
+    const running = { ...lacking, state: "started" } as const;
+    for (const from of [phases.preparing, phases.stopping, phases.withdrawing]) {
+      assert.equal(sumIn(from, phases.withdrawing, kept, running), "1:then", from);
+      assert.equal(sumIn(from, phases.withdrawing, kept, lacking), "1:now", from);
+    }
+    assert.equal(sumIn(phases.preparing, phases.stopping, kept, running), "1:now", "all members have these now");
+    assert.equal(sumIn(phases.stopping, phases.starting, kept, lacking), "1:then", "it is fixed");
+  });
+});
