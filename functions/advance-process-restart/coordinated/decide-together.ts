@@ -251,12 +251,16 @@ function stepOfStop({ claims, nowMs }: TogetherView, answering: readonly Answeri
   return waitFor("restart-stopping", message);
 }
 
-/** A process that was never stopped is back only where the restart is withdrawn. */
+/**
+ * A process that was never stopped is back only where the restart is withdrawn. Nor has a withdrawn restart stopped a pod that was
+ * made anew, whose node may be no member because the files of the restart are mounted there: its budget counts it as down.
+ */
 function isBack(member: AnsweringMember): boolean {
   const { claim, pod, answer, membership } = member;
   if (answer.state !== "started") return false;
   const isSame = !isAnew(member) && answer.processId === claim.processes?.[pod.name];
-  return isSame ? claim.phase === togetherPhases.withdrawing : isTrue(membership);
+  if (claim.phase === togetherPhases.withdrawing && (isSame || isAnew(member))) return true;
+  return !isSame && isTrue(membership);
 }
 
 function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {

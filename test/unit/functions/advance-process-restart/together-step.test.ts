@@ -257,6 +257,13 @@ suite("a withdrawn restart", () => {
     assert.equal(guardOf(step([{}, { status: anew, membership: no }])), "restart-joining");
   });
 
+  test("it does not wait for the node of a pod that was made anew, but for its process", () => {
+    const other = { uid: "another", membership: no };
+    assert.equal(guardOf(step([{}, { ...other, status: { ...anew, podUid: "another" } }])), "end");
+    const starting = { state: "starting", processId: undefined, podUid: "another" } as const;
+    assert.equal(guardOf(step([{}, { ...other, status: starting }])), "restart-joining");
+  });
+
   test("three failed starts end it, and a process that was never stopped has not failed", () => {
     const failed = step(of({}, broken));
     assert.deepEqual([failedIn(failed), messageOf(failed)], [[b], "a-1: 3 starts have failed"]);
