@@ -252,8 +252,8 @@ function stepOfStop({ claims, nowMs }: TogetherView, answering: readonly Answeri
 }
 
 /**
- * A process that was never stopped is back only where the restart is withdrawn. Nor has a withdrawn restart stopped a pod that was
- * made anew, whose node may be no member because the files of the restart are mounted there: its budget counts it as down.
+ * A process that was never stopped is back only where the restart is withdrawn. A pod that was made anew was not stopped either.
+ * Its node may be no member then, because it has the files of the restart: the budget counts it as down until it is ready.
  */
 function isBack(member: AnsweringMember): boolean {
   const { claim, pod, answer, membership } = member;
