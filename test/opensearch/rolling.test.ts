@@ -93,8 +93,10 @@ suite("three processes of a real OpenSearch that restart in their turn", { skip 
     // Whether the cluster still notes its tasks at that moment is a matter of chance.
     const waits = /the database is yellow, and (\d shards initialise|tasks of its cluster wait)/;
     await eventually("a wait for what moves", slowMs, async () => waits.test(pods.log.slice(logged)) || undefined);
-    const { body: moving } = await nodes.ask<Health>(first, "/_cluster/health");
-    assert.deepEqual([moving.status, moving.initializing_shards > 0], ["yellow", true]);
+    await eventually("copies that move", slowMs, async () => {
+      const { body } = await nodes.ask<Health>(first, "/_cluster/health");
+      return (body.status === "yellow" && body.initializing_shards > 0) || undefined;
+    });
     assert.deepEqual(await since(), []);
     assert.equal(await nodes.set(first, { [recoveryRate]: null }), 200);
     await pods.restarted(names);
