@@ -19,8 +19,8 @@ const restMs = 12_000;
 
 /**
  * What the status asks while a client looks, and in what the two processes are compared. All else is work on the rollout: how
- * often a function reads and writes depends on how many events one reconcile gathers. The status also lists budgets, as a decision
- * does whose watch of them has been silent for 30 s. That it lists none without a client is seen after the viewer has gone.
+ * often a function reads and writes depends on how many events one reconcile gathers. The status also lists budgets, and so does
+ * a decision whose watch of them has been silent for 30 s. That it lists none without a client is seen after the viewer has gone.
  */
 const ofStatus: readonly string[] = ["list leases", "list events", "list persistentvolumeclaims", "get pods"];
 const budgets = "list zoneawarepoddisruptionbudgets";
