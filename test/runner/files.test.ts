@@ -150,6 +150,26 @@ test("if node:test follows no promises, tests are still told apart, and an uncau
   assert.equal(await statusOf(uncaught, untracked), 1);
 });
 
+test("a file with watchdogs, and what it starts, is scheduled before others; where that is refused, it says so and runs", () => {
+  const policyOf = `const { readFileSync } = await import("node:fs");
+    const policy = (pid) => readFileSync("/proc/" + pid + "/stat", "utf8").split(") ")[1].split(" ")[38];
+    const { spawn } = await import("node:child_process");
+    const child = spawn(process.execPath, ["--eval", "setTimeout(() => {}, 60_000)"]);
+    console.log(policy("self"), policy(child.pid));
+    child.kill();`;
+  const flags = ["--import=./test/runner/undelayed.ts", "--input-type=module", "--eval", policyOf];
+  const play = (PATH: string | undefined) =>
+    spawnSync(process.execPath, flags, { cwd: root, env: { ...process.env, PATH }, encoding: "utf8" });
+  const before = play(process.env.PATH);
+  const [others, roundRobin] = ["0 0", "2 2"];
+  if (before.stderr === "") assert.equal(before.stdout.trim(), roundRobin);
+  // A user other than root may not do this, nor root in some containers.
+  else assert.match(before.stderr, /waits for the processor like the others: .*(not permitted|ENOENT)/);
+  const like = play(join(folder, "without-chrt"));
+  assert.match(like.stderr, /waits for the processor like the others: spawnSync chrt ENOENT/);
+  assert.deepEqual([like.status, like.stdout.trim()], [0, others]);
+});
+
 test("a file runs with the variables of its job, and its outcome has the name of the job", async () => {
   const text = `test("one", () => { if (process.env.SOME_CHOICE !== "other") throw new Error("not told"); });`;
   const [outcome] = await playBatch([text], [], { SOME_CHOICE: "other" });
