@@ -67,7 +67,7 @@ export function actOn(target: RestartTarget): Act {
   const { statefulSet, pod } = target;
   const common = { object: pod.name, subjectUid: pod.uid, workload: statefulSet };
   if (target.kind === "clear") {
-    // The id of a StatefulSet goes first: the pod leads here as long as it has its own.
+    // The id on the StatefulSet goes first: while the pod still has its own id, the next reconcile comes back here.
     const carryOut = async (context: Context) => {
       if (pod.restart?.id?.startsWith(idBeginning)) await anchor(context, statefulSet, null);
       await show(context, pod, undefined);

@@ -38,7 +38,7 @@ interface Restart {
 }
 
 const stands: OwnClaimEnd = { kind: "stands", requeueAfterMs: restartRequeueMs };
-/** An event of the pod reports when its process is wanted again. */
+/** For a parked process: an event of the pod reports when its user wants it again. */
 const rests: OwnClaimEnd = { kind: "stands", requeueAfterMs: 10_000 };
 
 /** Takes the next step of a restart, if there is one now. Throws as `openTransaction` does. */
@@ -123,7 +123,7 @@ async function releaseEarly(restart: Restart): Promise<OwnClaimEnd> {
 async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "end" }>): Promise<OwnClaimEnd> {
   const { context, observed, claim, pod, database } = restart;
   if (claim.hold === true && !(await release(restart)) && shown !== "failed") return stands;
-  // Before the claim goes: without its phase a pod that has failed would let the others get the files that broke it.
+  // The phase is written before the claim goes: without it, the other pods would get the files that broke this one.
   const phase = shown ?? phaseAfter(restart);
   if (pod !== undefined && phase !== undefined) await show(context, pod, { phase, id: claim.id });
   const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
@@ -136,8 +136,8 @@ async function end(restart: Restart, { shown, message }: Extract<Step, { kind: "
 }
 
 /**
- * A process that was parked while all of its group were asked to restart together is one of them, because it would run alone
- * while the others are down. Undefined: its pod shows nothing.
+ * The phase that the pod keeps; undefined for none. If a person asked the whole group to restart together while the process was
+ * parked, it restarts with the others: alone, it would run while they are down.
  */
 function phaseAfter({ claim, observed }: Restart): RestartPhase | undefined {
   const together = "schedule-coordinated";

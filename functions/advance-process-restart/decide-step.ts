@@ -46,7 +46,7 @@ export function shownPhase(claim: Pick<KnownClaim, "phase">): RestartPhase {
 export const mostAttempts = 3;
 /** A restart that has not ended after so long has failed, in milliseconds. */
 export const longestMs = 3_600_000;
-/** The same for one whose database does not let it begin. */
+/** The same for a restart whose database does not let it begin. */
 export const longestRestrictionMs = 900_000;
 /** How long a process manager waits by default until clients have left, in milliseconds; the grace period begins after it. */
 export const drainMs = 5_000;
@@ -122,7 +122,7 @@ type Decider = (view: StepView, pod: Pod, answer: ManagerStatus) => Step;
 
 const steps: Readonly<Record<string, Decider>> = {
   [phases.restricting]: stepOfRestriction,
-  // A flush is for speed alone: one that was cut short is not begun again.
+  // A flush only saves time, so that an interrupted one is not begun again.
   [phases.flushing]: () => ({ kind: "call", changes: { phase: phases.stopping } }),
   [phases.stopping]: stepOfStop,
   [phases.killing]: stepOfStop,
@@ -131,7 +131,7 @@ const steps: Readonly<Record<string, Decider>> = {
 
 const waitFor = (guard: string, message: string): Step => ({ kind: "wait", guard, message });
 
-/** A start has its hour from its last call on, because a silent process manager may still get that. */
+/** The hour of a start counts from its last call, which a silent process manager may still get. */
 function silent({ claim, answer, nowMs }: StepView, pod: Pod): Step {
   const why = answer !== undefined && "silence" in answer ? answer.silence : "another pod answers by its name";
   const message = `the server of ${pod.name} reports nothing: ${why}`;
@@ -173,7 +173,7 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
     return { kind: "call", changes: { phase: phases.stopping, epoch: nextEpoch(claim, answer) } };
   const { epoch: last = 0 } = claim;
   const isStale = answer.lastEpoch >= last;
-  // Nothing is stopped yet, so that the files of now serve: the earlier ones may have gone before the call came.
+  // Nothing is stopped yet. The call names the present files, because the earlier ones may be gone when it arrives.
   const sum = sumOfNow(claim, answer);
   // Under one epoch a late call would stop the process for other files than the claim says, and no start could follow.
   const epoch = isStale || sum !== claim.sum ? nextEpoch(claim, answer) : last;

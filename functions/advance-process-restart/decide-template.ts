@@ -1,11 +1,14 @@
-/** Decides whether a template has what Kubernetes does to containers, but not to a process that restarts inside one. Pure. */
+/**
+ * Decides whether a pod template relies on a preStop hook or a liveness probe. Kubernetes runs both for containers, and not for a
+ * process that restarts inside its container. Pure.
+ */
 
 import type { TemplateContainer } from "../shared/kubernetes/cluster.ts";
 
 /** The file of the runner, which starts the process of a container. */
 const runner = "runner.sh";
 
-/** What to write, or undefined where nothing is missing. Containers without a runner are others than the database's. */
+/** What a user has to write; undefined if nothing is missing. Only containers that start the runner have a database. */
 export function adviceOn(containers: readonly TemplateContainer[]): string | undefined {
   const advice = containers.filter(hasRunner).flatMap((one) => [...preStopAdvice(one), ...livenessAdvice(one)]);
   return advice.length === 0 ? undefined : advice.join("; ");

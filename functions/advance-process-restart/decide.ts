@@ -52,15 +52,15 @@ export type RestartTarget =
     }
   /** All of these pods stop, and start again together. */
   | { readonly kind: "begin-together"; readonly members: readonly Candidate[]; readonly claims: readonly NewClaim[] }
-  /** The files of a StatefulSet's processes change before one of these restarts. */
+  /** The mounted files of a StatefulSet change, before one of its processes restarts. */
   | { readonly kind: "copy"; readonly statefulSet: StatefulSet; readonly sum: string; readonly copy: FilesCopy }
-  /** The phase on a StatefulSet, for each of these pods, which have none. Then it is taken off. */
+  /** These pods, which have no phase, get the one that stands on their StatefulSet. Then it is taken off there. */
   | { readonly kind: "fan-out"; readonly statefulSet: StatefulSet; readonly pods: readonly Pod[] }
   /** A phase, or an id, that stands on a pod without a restart. */
   | { readonly kind: "clear"; readonly statefulSet: StatefulSet; readonly pod: Pod }
   /** Sluice asks for the restart of these pods by itself. */
   | MarkTarget
-  /** The same in the database. */
+  /** A marker that stands in the database without a restart. */
   | ({ readonly kind: "release" } & LeftOver);
 
 const releasing = "a setting of the database that a restart has left is undone";
@@ -70,12 +70,12 @@ type PodTarget = Extract<RestartTarget, { kind: "begin" | "copy" }>;
 
 /** How soon to read a restart again that is under way, in milliseconds: no event reports what a process manager sees. */
 export const restartRequeueMs = 1_000;
-/** The same for one whose last step was over when its answer came, so that the next one waits for nothing. */
+/** The same if the last step was over when the process manager answered: the next step waits for nothing. */
 export const nextStepMs = 100;
 const passing: ReadonlySet<string> = new Set([phases.restricting, phases.flushing]);
 /** How soon to read a restart again that waits to begin, in milliseconds. */
 const waitingRequeueMs = 5_000;
-/** For so long after another restart it is read as often as one under way: a database settles within a second as a rule. */
+/** For so long after a restart the next one is read as often as one under way: a database mostly settles within a second. */
 const settlingMs = 30_000;
 /** How soon to read again whether files were mended, in milliseconds: no event reports a Secret. */
 const filesRequeueMs = 10_000;
@@ -86,7 +86,7 @@ const filesRequeueMs = 10_000;
  */
 export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const { candidates, claims, underWay } = snapshot;
-  // Before anything ends or begins: a pod that is in a phase does not get another one for the same wish.
+  // This comes before anything ends or begins: a pod that has a phase gets no second one for the same request.
   const wanted = snapshot.zones.filter(({ workload }) => workload.restart?.phaseOfAll && !workload.deleting);
   if (wanted.length > 0) return take(wanted.map(fanOut), "the phase of a StatefulSet is written to its pods");
   const open = claims.find(isOpenRestart);
@@ -100,7 +100,7 @@ export function decide(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   if (cleared.length > 0) return take(cleared, "phases without a restart are taken off");
   const { leftOver } = snapshot;
   if (leftOver?.isConfirmed === true) return take([{ kind: "release", ...leftOver }], releasing);
-  // Before any restart begins: a pod that is asked now and has restarted since would be asked again.
+  // This comes before any restart begins: a pod that restarted in between would be asked a second time.
   const { targets = [], blocked = snapshot.unparking } = snapshot.triggers ?? {};
   if (targets.length > 0) return take(targets, "a trigger has a new value, and pods get a phase");
   const next = decideNext(snapshot);
@@ -177,7 +177,7 @@ function beginTogether(snapshot: RestartSnapshot): Verdict<RestartTarget> | unde
   return take([target], `${members.length} pods are restarted together, in place`);
 }
 
-/** A pod that is on its way out is followed by one that is new in any case. */
+/** A pod that terminates gets no phase: the pod that replaces it starts a new process in any case. */
 function fanOut({ workload: statefulSet, pods }: Zone): RestartTarget {
   const free = pods.filter(({ restart, terminating }) => restart?.text === undefined && !terminating);
   return { kind: "fan-out", statefulSet, pods: free };
@@ -189,7 +189,7 @@ interface WaitingPod {
   readonly candidate: Candidate;
 }
 
-/** When to read again what no event reports, where nothing is wanted. */
+/** When to read again what no event reports, although no restart is wanted. */
 function nextReadMs({ candidates, leftOver }: RestartSnapshot): number | undefined {
   if (leftOver !== undefined) return confirmAfterMs;
   return candidates.some(({ files }) => files !== undefined) ? filesRequeueMs : undefined;
@@ -225,7 +225,7 @@ export const shownPhases: ReadonlySet<RestartPhase> = new Set([
   "start-coordinated",
 ]);
 
-/** What a restart leaves that has ended, or a person writes where none is under way. */
+/** True for a phase that a restart has left behind, or that a person has written while none is under way. */
 function isLeftOver({ restart, terminating }: Pod): boolean {
   if (restart === undefined || terminating) return false;
   const { phase, text, id } = restart;
@@ -278,7 +278,7 @@ function beginInTurn(group: RuleGroup, candidate: Candidate, mode: BeginMode = "
   );
 }
 
-/** A claim that is made of it is never written: it only shows whether one would fit. */
+/** Stands for the report of a process manager where a claim is made only to see whether it fits into the ledger. */
 const noStatus = { processId: undefined, mountedSum: undefined, lastEpoch: 0 };
 
 function beginOf({ workload: statefulSet }: Zone<StatefulSet>, pod: Pod, claim: NewClaim): PodTarget {

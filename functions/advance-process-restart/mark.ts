@@ -18,7 +18,7 @@ import { isChanged, show } from "./show.ts";
 /** So many pods are patched at once. */
 const patchedAtOnce = 8;
 
-/** Only while no claim was written since, and on each pod as it was read. */
+/** Writes only if no claim was written since, and if the pod is still as it was read. */
 export function markPods(target: MarkTarget): Act {
   const { statefulSet, pods, phase, reason } = target;
   const event = eventOf(target);

@@ -34,9 +34,9 @@ export function isManaged({ restart, deleting }: StatefulSet): boolean {
   return restart !== undefined && !deleting;
 }
 
-/** What restarts under way wait for, by the memory of their group and the ids of their claims. Losing it costs a message. */
+/** What each restart under way waits for, by the memory of its group and the id of its claim. Losing it costs a message. */
 const waits = new WeakMap<GroupMemory, BoundedMap<string, Blocked>>();
-/** A ledger has no more members than these. */
+/** A ledger has room for fewer claims. */
 const mostWaits = 1_000;
 
 export function noteWait(memory: GroupMemory, { id }: Pick<Claim, "id">, blocked: Blocked): void {
@@ -49,7 +49,7 @@ export function lastWait(memory: GroupMemory, { id }: Pick<Claim, "id">): Blocke
   return waits.get(memory)?.get(id);
 }
 
-/** A parked process may wait for its start alone: neither its rest nor a pod that is to come back is a wait. */
+/** The guards of a parked process that waits for nothing: it rests, or its pod is still to come back. */
 const restGuards: ReadonlySet<string> = new Set([restartParked, "pod-missing"]);
 
 function waitToStart(memory: GroupMemory, claims: readonly Claim[]): Blocked | undefined {
@@ -57,7 +57,7 @@ function waitToStart(memory: GroupMemory, claims: readonly Claim[]): Blocked | u
   return noted.find((blocked) => blocked !== undefined && !restGuards.has(blocked.guard));
 }
 
-/** So many are read at once. More are read only while no restart may begin by those that were: one keeps the others waiting. */
+/** So many pods are read at once. More are read only if none of these may begin its restart, because only one may. */
 const readAtOnce = 8;
 
 /** Reads the pods anew, after the ledger (rule R21), and asks those that are to restart. Throws ClusterError. */
@@ -82,7 +82,7 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const known = { ...group, database };
   const [candidates, leftOver] = await Promise.all([
     readCandidates(context, known, shown),
-    // A late request may restrict allocation again for a process at rest.
+    // The claim of a parked process excuses no marker: a late request may have restricted allocation again.
     findLeftOver(
       databaseOf(context, zones),
       memory,
@@ -98,7 +98,10 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   return { ...known, ...later, candidates, leftOver, gatheredMs, ...elsewhere };
 }
 
-/** A database without an answer keeps no restart of all from beginning: that may be why it is restarted. Throws ClusterError. */
+/**
+ * Names the members of the database that are no pods of the group. If the database does not answer, none is known, and all pods
+ * may restart together: its silence may be the reason for the restart. Throws ClusterError.
+ */
 async function readElsewhere(
   database: Database | undefined,
   zones: readonly Zone<StatefulSet>[],
@@ -109,7 +112,7 @@ async function readElsewhere(
   return { elsewhere: namesElsewhere(pods, nodes.value) };
 }
 
-/** Which pods were seen to wait to restart together, and since when by the monotonic clock. Losing it costs ten seconds. */
+/** The pods that wait to restart together, and since when by the monotonic clock. Losing it costs ten seconds. */
 const gatherings = new WeakMap<GroupMemory, { readonly uids: string; readonly sinceMs: number }>();
 
 /** For how long this process has known the same pods to wait, in milliseconds. */
@@ -123,7 +126,10 @@ function gatheredFor({ cluster, memoryOf }: Context, key: GroupKey, members: rea
   return 0;
 }
 
-/** Those that are wanted now, failed ones, and of those that restart in their turn the next one. Throws ClusterError. */
+/**
+ * Reads the pods that a person wants to restart now, those that have failed, and the next one of those that restart in turn.
+ * Throws ClusterError.
+ */
 async function readCandidates(
   context: Context,
   group: RuleGroup,
@@ -162,7 +168,7 @@ function listOf({ pod }: Candidate): "now" | "failed" | "turn" | "together" | "p
   return phase === "failed" ? "failed" : "now";
 }
 
-/** Reads them anew in their order, some at once, while `isWanting` is true of those that it has read. Throws ClusterError. */
+/** Reads candidates anew, in their order and in batches, until `isWanting` is false of what it has read. Throws ClusterError. */
 async function readWhile(
   context: Context,
   candidates: readonly Candidate[],
@@ -184,13 +190,13 @@ async function readAnew({ cluster }: Context, candidate: Candidate): Promise<rea
   return now?.metadata.uid === candidate.pod.uid ? [{ ...candidate, pod: parsePod(now) }] : [];
 }
 
-/** With its files and the report of its process manager, where its StatefulSet names one. Throws ClusterError. */
+/** Adds the files and the report of the process manager, where the StatefulSet names one. Throws ClusterError. */
 async function askManager(context: Context, key: GroupKey, candidate: Candidate): Promise<Candidate> {
   const { zone, pod } = candidate;
   if (zone.workload.restart?.manager === undefined) return candidate;
   const publication = await readPublication(context.cluster, zone.workload);
   if (publication !== "all") return { ...candidate, publication };
-  // The files first: an answer of before would show older ones.
+  // The files are read first: a report from before that read may show older ones.
   const files = await readFiles(context, key, zone.workload);
   const answer = await readStatus(context, zone.workload, pod);
   const isThere = files?.kind === "same" && "podUid" in answer && answer.mountedSum === files.sum;

@@ -77,7 +77,7 @@ async function readRestart(
   );
   const members = await mapLimit(standing, askedAtOnce, async (one): Promise<TogetherMember> => {
     const isPreparing = phase === togetherPhases.preparing;
-    // The files first: an answer of before would show older ones.
+    // The files are read first: a report from before that read may show older ones.
     const files = isPreparing ? await readFiles(context, observed.key, one.statefulSet) : undefined;
     return { ...one, files, answer: await readStatus(context, one.statefulSet, one.pod) };
   });
@@ -128,7 +128,7 @@ async function carryOut(restart: JointRestart, step: Exclude<TogetherStep, { kin
   return step.kind === "move" ? moveAll(restart, step) : end(restart, step);
 }
 
-/** The anchors first: a claim without one could be taken for abandoned. */
+/** The anchors are written first: a claim without an anchor could be taken for abandoned. */
 async function showAll({ context, observed, claims }: JointRestart, pods: readonly Pod[]): Promise<OwnClaimEnd> {
   await showTogether(context, observed.key.namespace, claims, pods);
   return stands;
@@ -227,12 +227,12 @@ async function end(
   const isEmpty = observed.zones.every(({ pods }) => pods.length === 0);
   if (hold === true && !(await release(restart)) && failed.size === 0 && !isEmpty) return stands;
   const id = stemOf(first(claims));
-  // Before the claims: a pod that has failed is known by it, whatever happens next.
+  // The phase `failed` is written before the claims go, so that it stands whatever happens next.
   const lost = members.filter(({ pod }) => failed.has(pod.name));
   await mapLimit(lost, askedAtOnce, ({ pod }) => show(context, pod, { phase: "failed", id }));
   const lastRestartMs = database === undefined ? {} : { lastRestartMs: context.cluster.serverTimeMs() };
   await writeClaims(context, observed, { out: claims, into: [], ...lastRestartMs });
-  // Before the phases: a pod that still has one leads the next process to the id of its StatefulSet.
+  // The ids of StatefulSets go before the phases: if this process ends in between, a pod with a phase leads the next one here.
   for (const { statefulSet } of new Map(members.map((one) => [one.claim.zone, one])).values())
     await anchor(context, statefulSet, null);
   const back = members.filter(({ pod }) => !failed.has(pod.name) && pod.restart !== undefined);

@@ -1,8 +1,8 @@
 /**
  * Decides what is written into the settings of a database while a process restarts, and what undoes that. Pure.
  *
- * Beside the setting stands a marker with the id of the restart and the earlier value, so that the database itself says who has
- * changed it. What another client sets meanwhile is never changed.
+ * Beside the setting stands a marker with the id of the restart and the earlier value, so that the database itself says which
+ * restart has changed it. What another client sets meanwhile is never changed.
  */
 
 import { fieldsOf } from "../../shared/base/fields.ts";

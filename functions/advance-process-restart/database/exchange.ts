@@ -20,7 +20,7 @@ export interface Question<T> {
   readonly method: "GET" | "PUT" | "POST";
   /** With its query. */
   readonly path: string;
-  /** What is sent as JSON; absent: nothing. */
+  /** The body of the request, as JSON; absent: none. */
   readonly body?: unknown;
   /** The longest answer, in bytes; 1 MiB unless told. */
   readonly mostBytes?: number;
@@ -179,7 +179,7 @@ async function send(
   }
 }
 
-/** No listener, or nothing in time. What has another certificate is one that answers. */
+/** True if nothing listens, or no answer came in time. A server with another certificate counts as one that answers. */
 function isUnanswered({ failed, sent, status, isUntrusted }: PodHttpError): boolean {
   if (isUntrusted || status !== undefined) return false;
   return failed === "connection" || (failed === "time" && sent);
@@ -192,7 +192,7 @@ function requestOf(
   const content = body === undefined ? undefined : { "content-type": "application/json" };
   return {
     ...{ method, path, headers: { ...content, ...(authorization && { authorization }) } },
-    // Each request sets what it sets, however often it comes.
+    // Each request sets a value, so that it may come twice.
     repeatable: true,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(mostBytes === undefined ? {} : { mostBytes }),

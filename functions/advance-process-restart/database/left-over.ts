@@ -46,7 +46,7 @@ export async function findLeftOver(
   if (database === undefined) return undefined;
   const { cluster } = database.context;
   const before = seen.get(memory);
-  // A confirmed one is about to be undone, so that the database is asked each time whether it was.
+  // A confirmed marker is about to be removed, so that each reconcile asks the database whether it still stands.
   const isRecent = before !== undefined && cluster.monotonicMs() - before.atMs < askAfterMs;
   if (isRecent && !isConfirmed(before.marker, before.atMs)) return leftOverOf(database, before);
   const answered = await askAllocation(database);

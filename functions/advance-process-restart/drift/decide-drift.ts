@@ -12,9 +12,9 @@ import { type Coordinating, differingKey } from "./decide-settings.ts";
 /** The files of one StatefulSet, and what its processes were started with. */
 export interface DriftZone {
   readonly zone: Zone<StatefulSet>;
-  /** Of the expected files. */
+  /** The sum of the expected files. */
   readonly sum: string;
-  /** Absent: the settings that change decide. */
+  /** How the processes restart; absent: the settings that change decide it. */
   readonly mode?: RestartMode | undefined;
   readonly expected: Coordinating;
   /** Undefined where the mounted main file cannot be parsed. */
@@ -32,7 +32,7 @@ export interface DriftDecision {
 
 type Way = "rolling" | "coordinated";
 
-/** Nothing while a restart is under way: the next one brings what has changed meanwhile. */
+/** Asks for nothing while a restart is under way: the restart after it brings what has changed meanwhile. */
 export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly DriftZone[]): DriftDecision {
   const stale = known.flatMap(withdraw);
   if (stale.length > 0) return { targets: stale, blocked: undefined };

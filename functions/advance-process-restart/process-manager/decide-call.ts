@@ -11,7 +11,7 @@ export interface ProcessCall {
   readonly restartId: string;
   /** Grows with each step of a restart, so that a late call does nothing. */
   readonly epoch: number;
-  /** The sum of the files with which the process starts next; undefined where no files are Sluice's. */
+  /** The sum of the files with which the process starts next; undefined where Sluice brings no files. */
   readonly sum?: string | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface CallView {
 
 export type CallDecision =
   | { readonly kind: "refused"; readonly status: 409 | 412; readonly message: string }
-  /** Of the last call, which came again. */
+  /** The last call has come again. */
   | { readonly kind: "repeated"; readonly status: 200 | 202 }
   | { readonly kind: "accepted"; readonly status: 200 | 202; readonly step: CallStep };
 

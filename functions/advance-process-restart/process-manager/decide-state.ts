@@ -31,7 +31,7 @@ export interface RunnerReport {
   /** Time of the state, in RFC 3339. */
   readonly since: string;
   readonly pid: number | undefined;
-  /** Names one start of the process: a pid alone comes again. */
+  /** Names one start of the process: the system gives the same pid out again. */
   readonly processId: string | undefined;
 }
 

@@ -169,7 +169,7 @@ export class ManagedProcess {
     this.#files.writeCommand(commandOf(sent));
   }
 
-  /** After a server that ended between its two writes. */
+  /** Writes the command of the last call if an earlier server has noted the call, and ended before it wrote the command. */
   #sendAgain(): void {
     const last = this.#last;
     if (last?.step === "sent" && this.#files.readCommand()?.epoch !== last.epoch)
