@@ -1,7 +1,7 @@
 /** What is done in a fence: each step is one write, on condition that its object is as it was read. */
 
 import * as keys from "../shared/annotations/fencing.ts";
-import { agentName, recordName } from "../shared/annotations/fencing-leases.ts";
+import { recordName } from "../shared/annotations/fencing-leases.ts";
 import { agentPeersProposed, formatPeers } from "../shared/annotations/fencing-peers.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
@@ -9,6 +9,7 @@ import { recordOnce } from "../shared/events/recorder.ts";
 import { markOf } from "../shared/fencing/mark.ts";
 import type { NodeObject } from "../shared/kubernetes/cluster.ts";
 import { describeRefusal, reportWrite, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
+import { arm, patchAgent } from "./agent-writes.ts";
 import { textsOfDeletion, writeNode } from "./deletion.ts";
 import { carryOutInLedger, isAboutLedger } from "./ledger-writes.ts";
 import type { LedgerStep } from "./ledgers-seen.ts";
@@ -64,7 +65,7 @@ async function write(attempt: FenceAttempt, step: Exclude<FenceStep, LedgerStep>
     case "note-agent":
       return patchRecord(attempt, step.record, { [keys.recordAgent.key]: notedAgent(step.agent) });
     case "arm":
-      return patchAgent(attempt, step.agent, { [keys.fenceArmed.key]: keys.formatArmed(step.record) });
+      return arm(attempt, step);
     case "enter":
       return patchRecord(attempt, step.record, entering(context, step));
     case "note-hold":
@@ -185,16 +186,6 @@ function patchRecord(
 ): Promise<unknown> {
   const body = { metadata: { uid, resourceVersion, annotations } };
   return context.cluster.patch("leases", leaseKey(context, recordName(key.name)), body, { notAfterMs });
-}
-
-/** Under the revision that was read: the agent can have changed neither its mode nor its boot nor its peers since. */
-function patchAgent(
-  { context, key, notAfterMs }: FenceAttempt,
-  { uid, resourceVersion }: AgentSeen,
-  annotations: FenceTexts,
-): Promise<unknown> {
-  const body = { metadata: { uid, resourceVersion, annotations } };
-  return context.cluster.patch("leases", leaseKey(context, agentName(key.name)), body, { notAfterMs });
 }
 
 const reasons: Readonly<Record<string, { readonly type: "Normal" | "Warning"; readonly reason: string }>> = {

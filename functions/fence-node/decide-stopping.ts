@@ -1,12 +1,13 @@
 /** A fence until there is evidence that the fenced boot is over: it is claimed, the Node tainted, the agent armed. Pure. */
 
 import { fenceConfirmed, fenceTaint } from "../shared/annotations/fencing.ts";
+import { formatPeers } from "../shared/annotations/fencing-peers.ts";
 import { decideSlot } from "./decide-brakes.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
 import { decideAnnouncing, decideWithdrawing } from "./decide-ledgers.ts";
 import { decideLeftover } from "./decide-leftover.ts";
 import { decideUnmarking } from "./decide-unmarking.ts";
-import type { AgentSeen, FenceSnapshot, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
+import type { AgentSeen, FenceSnapshot, FenceStep, FenceVerdict, NodeSeen, RecordSeen } from "./snapshot.ts";
 import { enter, onRecord, wait } from "./verdicts.ts";
 
 /** How often an armed fence is reconciled, in milliseconds. */
@@ -119,6 +120,23 @@ function arming(name: string, agent: AgentSeen, record: RecordSeen): FenceVerdic
   if (isNoted) return { guard: "arming", message, step: { kind: "arm", record, agent }, requeueAfterMs: undefined };
   return { guard: "arming", message, step: { kind: "note-agent", record, agent }, requeueAfterMs: undefined };
 }
+
+/**
+ * True where an agent's Lease has changed since the decision to arm, and nothing else that arming rests on. A fence that is armed
+ * already is never armed again like that: a process may count its time by the version that the record has noted.
+ */
+export function mayStillArm(
+  { record, agent }: Pick<Extract<FenceStep, { readonly kind: "arm" }>, "record" | "agent">,
+  now: { readonly record: RecordSeen | "unreadable"; readonly agent: AgentSeen; readonly node: NodeSeen },
+): boolean {
+  if (record.phase !== "claimed" || now.record === "unreadable" || !now.node.hasFenceTaint) return false;
+  const isSameRecord = now.record.uid === record.uid && now.record.resourceVersion === record.resourceVersion;
+  return isSameRecord && restsOn(now.agent) === restsOn(agent);
+}
+
+/** What the record notes of an agent, and the fence that is armed for it. */
+const restsOn = ({ uid, mode, bootId, permitMs, watchdogMs, peers, armed }: AgentSeen): string =>
+  JSON.stringify([uid, mode, bootId, permitMs, watchdogMs, formatPeers(peers), armed]);
 
 /** Also for a taint that another client has removed. */
 export function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdict {
