@@ -1,6 +1,6 @@
 /** A fence until there is evidence that the fenced boot is over: it is claimed, the Node tainted, the agent armed. Pure. */
 
-import { fenceConfirmed, fenceTaint } from "../shared/annotations/fencing.ts";
+import { fenceConfirmed, fenceTaint, formatArmed, type NotedAgent } from "../shared/annotations/fencing.ts";
 import { formatPeers } from "../shared/annotations/fencing-peers.ts";
 import { decideSlot } from "./decide-brakes.ts";
 import { decideEvidence, isBack } from "./decide-evidence.ts";
@@ -112,13 +112,22 @@ export function isArmedFor(agent: AgentSeen | undefined, { fenceId, bootId, agen
   return armed?.fenceId === fenceId && armed.bootId === bootId && agent?.uid === noted?.uid;
 }
 
-/** Arming rests on the version that the record has noted: another version is noted first. */
+/**
+ * Arming rests on the version that the record has noted: another version is noted first. A fence that is not armed yet may be
+ * armed for a newer version as well, if that says what is noted ({@link mayStillArm}).
+ */
 function arming(name: string, agent: AgentSeen, record: RecordSeen): FenceVerdict {
-  const { agent: noted } = record;
-  const isNoted = noted?.uid === agent.uid && noted.resourceVersion === agent.resourceVersion;
+  const { agent: noted, phase } = record;
+  const isNoted =
+    noted?.uid === agent.uid &&
+    (noted.resourceVersion === agent.resourceVersion ||
+      (phase === "claimed" && evidenceOf(noted) === evidenceOf(agent)));
   const message = `the agent of ${name} is to let the watchdog reset it`;
-  if (isNoted) return { guard: "arming", message, step: { kind: "arm", record, agent }, requeueAfterMs: undefined };
-  return { guard: "arming", message, step: { kind: "note-agent", record, agent }, requeueAfterMs: undefined };
+  if (!isNoted)
+    return { guard: "arming", message, step: { kind: "note-agent", record, agent }, requeueAfterMs: undefined };
+  const { resourceVersion } = noted;
+  const step = { kind: "arm", record, agent: { ...agent, resourceVersion } } as const;
+  return { guard: "arming", message, step, requeueAfterMs: undefined };
 }
 
 /**
@@ -131,12 +140,15 @@ export function mayStillArm(
 ): boolean {
   if (record.phase !== "claimed" || now.record === "unreadable" || !now.node.hasFenceTaint) return false;
   const isSameRecord = now.record.uid === record.uid && now.record.resourceVersion === record.resourceVersion;
-  return isSameRecord && restsOn(now.agent) === restsOn(agent);
+  const isSameLease = now.agent.uid === agent.uid && armedText(now.agent) === armedText(agent);
+  return isSameRecord && isSameLease && evidenceOf(now.agent) === evidenceOf(agent);
 }
 
-/** What the record notes of an agent, and the fence that is armed for it. */
-const restsOn = ({ uid, mode, bootId, permitMs, watchdogMs, peers, armed }: AgentSeen): string =>
-  JSON.stringify([uid, mode, bootId, permitMs, watchdogMs, formatPeers(peers), armed]);
+/** What evidence by time rests on. */
+const evidenceOf = ({ mode, bootId, permitMs, watchdogMs, peers }: AgentSeen | NotedAgent): string =>
+  JSON.stringify([mode, bootId, permitMs, watchdogMs, formatPeers(peers)]);
+
+const armedText = ({ armed }: AgentSeen): string | undefined => armed && formatArmed(armed);
 
 /** Also for a taint that another client has removed. */
 export function tainting(name: string, node: NodeSeen, record: RecordSeen): FenceVerdict {

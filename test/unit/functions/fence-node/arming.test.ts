@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mayStillArm } from "../../../../functions/fence-node/decide-stopping.ts";
 import type { AgentSeen, NodeSeen, RecordSeen } from "../../../../functions/fence-node/snapshot.ts";
-import { agent as agentSeen, armed, armedAgent, claimed, marked, noted, tainted } from "./fence-snapshots.ts";
-import { agent, fenceIdOf, firstBoot, type NodeWorld, nodeWorld, record } from "./node-world.ts";
+import { agent as agentSeen, armed, armedAgent, claimed, decided, marked, noted, tainted } from "./fence-snapshots.ts";
+import { agent, fenceIdOf, firstBoot, type NodeWorld, nodeWorld, record, slots } from "./node-world.ts";
 
 type Texts = Readonly<Record<string, string | null>>;
 
@@ -37,32 +37,60 @@ test("a fence is armed although its agent renews the Lease before each of four w
 
 test("after five writes that lose, the fence is decided on anew", async () => {
   const { sent, arming } = await armingBeside(renews, renews, renews, renews, renews);
-  assert.deepEqual([sent, arming], [6, ["note-agent done", "arm changed", "note-agent done", "arm done"]]);
+  assert.deepEqual([sent, arming], [7, ["note-agent done", "arm changed", "arm done"]]);
 });
 
-const others: Readonly<Record<string, (world: NodeWorld) => void>> = {
-  "the agent changes its mode": (world) => annotateLease(world, agent, { "sluice.dev/agent-mode": "disarmed" }),
-  "another process writes the record": (world) => {
-    renews(world);
-    annotateLease(world, record, { "sluice.dev/fence-hold": "ledger" });
-  },
-};
+test("a record that says what an agent still says is enough, although each observation finds a newer version of its Lease", async () => {
+  const world = nodeWorld();
+  world.annotate({ "sluice.dev/unhealthy": "disk failed" });
+  // Each observation reads the slots, after the agent's Lease.
+  world.harness.interfere = ({ verb, given: [, key] }) => {
+    if (verb === "get" && (key as { readonly name: string }).name === slots.name) renews(world);
+  };
+  await world.reconcile();
+  const acts = world.harness.acts.map(({ action, result }) => `${action} ${result}`);
+  assert.deepEqual(acts.slice(0, 6), [
+    ...["claim done", "take-slot done", "taint done", "note-agent done", "arm done", "enter done"],
+  ]);
+  assert.equal(world.armed(), `${fenceIdOf(world)} ${firstBoot}`);
+});
 
-for (const [what, change] of Object.entries(others)) {
-  test(`a fence is noted anew before it is armed where ${what} meanwhile`, async () => {
-    const { world, sent, arming } = await armingBeside(change);
-    assert.deepEqual([sent, arming], [2, ["note-agent done", "arm changed", "note-agent done", "arm done"]]);
-    assert.equal(world.armed(), `${fenceIdOf(world)} ${firstBoot}`);
+test("the write that arms a fence rests first on the version that is noted", () => {
+  const { step: arming } = decided({ record: claimedNow, node: tainted, agent: renewed.agent });
+  assert.ok(arming?.kind === "arm");
+  assert.equal(arming.agent.resourceVersion, noted.resourceVersion);
+});
+
+test("a fence is noted anew before it is armed where the agent changes its mode meanwhile", async () => {
+  const { world, sent, arming } = await armingBeside((changed) =>
+    annotateLease(changed, agent, { "sluice.dev/agent-mode": "disarmed" }),
+  );
+  assert.deepEqual([sent, arming], [2, ["note-agent done", "arm changed", "note-agent done", "arm done"]]);
+  assert.equal(world.armed(), `${fenceIdOf(world)} ${firstBoot}`);
+});
+
+test("a fence is decided on anew where another process writes the record meanwhile", async () => {
+  const { world, sent, arming } = await armingBeside((changed) => {
+    renews(changed);
+    annotateLease(changed, record, { "sluice.dev/fence-hold": "ledger" });
   });
-}
+  assert.deepEqual([sent, arming], [3, ["note-agent done", "arm changed", "arm done"]]);
+  assert.equal(world.armed(), `${fenceIdOf(world)} ${firstBoot}`);
+});
 
 test("the taint is put back before the fence is armed where it is removed meanwhile", async () => {
-  const { world, arming } = await armingBeside((changed) => {
-    renews(changed);
-    changed.setTaints([]);
-  });
-  assert.deepEqual(arming, ["note-agent done", "arm changed", "note-agent done", "arm done"]);
-  assert.deepEqual(world.taints(), ["sluice.dev/fence"]);
+  let taintsWhenArmed: readonly string[] = [];
+  const { world, arming } = await armingBeside(
+    (changed) => {
+      renews(changed);
+      changed.setTaints([]);
+    },
+    (changed) => {
+      taintsWhenArmed = changed.taints();
+    },
+  );
+  assert.deepEqual(arming, ["note-agent done", "arm changed", "arm done"]);
+  assert.deepEqual([world.taints(), taintsWhenArmed], [["sluice.dev/fence"], ["sluice.dev/fence"]]);
 });
 
 test("nothing is armed where the record, the Node or the agent's Lease goes meanwhile", async () => {

@@ -98,8 +98,20 @@ const cases: readonly [promise: string, snapshot: Partial<FenceSnapshot>, guard:
   ["the agent's Lease is noted before it is armed", { record: claimed, node: tainted }, "arming", "note-agent"],
   ["a noted Lease is armed", { record: { ...claimed, agent: noted }, node: tainted }, "arming", "arm"],
   [
-    "a Lease that was renewed since is noted again",
+    "a Lease that was renewed since is armed by what is noted",
     { record: { ...claimed, agent: noted }, node: tainted, agent: { ...agent, resourceVersion: "32" } },
+    "arming",
+    "arm",
+  ],
+  [
+    "a Lease that says something else since is noted again",
+    { record: { ...claimed, agent: noted }, node: tainted, agent: { ...agent, resourceVersion: "32", mode: "armed" } },
+    "arming",
+    "note-agent",
+  ],
+  [
+    "a Lease that was renewed since is noted before it is armed a second time",
+    { record: armed, node: tainted, agent: { ...agent, resourceVersion: "32" } },
     "arming",
     "note-agent",
   ],
