@@ -49,11 +49,11 @@ async function findRenewed({ context, key }: FenceAttempt, step: ArmStep): Promi
   const namespace = fencingNamespace(context);
   const lease = await find(cluster, "leases", { namespace, name: agentName(key.name) });
   // After the agent's Lease: if the fence was armed before that, and this was taken back, no process counts its time yet.
-  const [record, node] = await Promise.all([
+  const [recordLease, object] = await Promise.all([
     find(cluster, "leases", { namespace, name: recordName(key.name) }),
     find(cluster, "nodes", key),
   ]);
-  if (lease === undefined || record === undefined || node === undefined) return undefined;
-  const agent = parseAgent(lease);
-  return mayStillArm(step, { agent, record: parseRecord(record), node: parseNode(node) }) ? agent : undefined;
+  if (lease === undefined || recordLease === undefined || object === undefined) return undefined;
+  const [record, agent, node] = [parseRecord(recordLease), parseAgent(lease), parseNode(object)];
+  return record !== "unreadable" && mayStillArm(step, { record, agent, node }) ? agent : undefined;
 }

@@ -136,9 +136,9 @@ function arming(name: string, agent: AgentSeen, record: RecordSeen): FenceVerdic
  */
 export function mayStillArm(
   { record, agent }: Pick<Extract<FenceStep, { readonly kind: "arm" }>, "record" | "agent">,
-  now: { readonly record: RecordSeen | "unreadable"; readonly agent: AgentSeen; readonly node: NodeSeen },
+  now: { readonly record: RecordSeen; readonly agent: AgentSeen; readonly node: NodeSeen },
 ): boolean {
-  if (record.phase !== "claimed" || now.record === "unreadable" || !now.node.hasFenceTaint) return false;
+  if (record.phase !== "claimed" || !now.node.hasFenceTaint) return false;
   const isSameRecord = now.record.uid === record.uid && now.record.resourceVersion === record.resourceVersion;
   const isSameLease = now.agent.uid === agent.uid && armedText(now.agent) === armedText(agent);
   return isSameRecord && isSameLease && evidenceOf(now.agent) === evidenceOf(agent);

@@ -78,6 +78,15 @@ test("a fence is decided on anew where another process writes the record meanwhi
   assert.equal(world.armed(), `${fenceIdOf(world)} ${firstBoot}`);
 });
 
+test("nothing is armed where another version writes the record meanwhile", async () => {
+  const { world, sent, arming } = await armingBeside((changed) => {
+    renews(changed);
+    annotateLease(changed, record, { "sluice.dev/format": "2" });
+  });
+  assert.deepEqual([sent, arming, world.armed()], [1, ["note-agent done", "arm changed"], undefined]);
+  assert.equal(world.harness.guard, "record-unreadable");
+});
+
 test("the taint is put back before the fence is armed where it is removed meanwhile", async () => {
   let taintsWhenArmed: readonly string[] = [];
   const { world, arming } = await armingBeside(
@@ -117,7 +126,7 @@ const peer = { name: "n-2", fingerprint: "0123456789abcdef" };
 const claimedNow: RecordSeen = { ...claimed, agent: noted };
 const step = { record: claimedNow, agent: agentSeen };
 interface Now {
-  readonly record: RecordSeen | "unreadable";
+  readonly record: RecordSeen;
   readonly agent: AgentSeen;
   readonly node: NodeSeen;
 }
@@ -128,7 +137,6 @@ test("a renewal changes nothing that arming rests on", () => {
 });
 
 const changed: readonly (readonly [what: string, now: Partial<Now>])[] = [
-  ["the record is unreadable", { record: "unreadable" }],
   ["the record is another one", { record: { ...claimedNow, uid: "another" } }],
   ["the record was written", { record: { ...claimedNow, resourceVersion: "21" } }],
   ["the taint is gone", { node: marked }],
