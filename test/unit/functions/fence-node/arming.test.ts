@@ -158,3 +158,10 @@ for (const [what, now] of changed) {
 test("the write that arms a fence a second time is not sent again: its time may count by the version that is noted", () => {
   assert.equal(mayStillArm({ ...step, record: armed }, { ...renewed, record: armed }), false);
 });
+
+test("what an earlier fence has left in the Lease is no change, and the fence of another process is one", () => {
+  const left = { ...agentSeen, armed: { fenceId: "fence-0", bootId: "boot-0" } };
+  const withLeft = { ...step, agent: left };
+  assert.equal(mayStillArm(withLeft, { ...renewed, agent: { ...left, resourceVersion: "99" } }), true);
+  assert.equal(mayStillArm(withLeft, { ...renewed, agent: armedAgent }), false);
+});
