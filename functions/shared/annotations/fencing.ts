@@ -31,7 +31,7 @@ export type FenceEvidence = (typeof fenceEvidences)[number];
 export const agentModes = ["armed", "explicit-only", "disarmed"] as const;
 export type AgentMode = (typeof agentModes)[number];
 
-/** The version of the agent's Lease that arming rests on, and what it says for evidence by time. */
+/** The version of the agent's Lease that was noted before arming, and what it says for evidence by time. */
 export interface NotedAgent {
   readonly uid: string;
   readonly resourceVersion: string;
@@ -160,7 +160,7 @@ export const recordSince = inRecord("sluice.dev/fence-since", parseTime, {
 export const recordAgent = inRecord("sluice.dev/fence-agent", parseNotedAgent, {
   grammar: 'JSON: {"uid", "resourceVersion", "mode", "bootId", "permitMs", "watchdogMs", "peers"}',
   fallback: "absent or malformed: it is noted anew before the fence is armed",
-  meaning: "the version of the agent's Lease that the arming write rests on",
+  meaning: "the version of the agent's Lease that was noted before arming",
 });
 
 export const recordEvidence = inRecord("sluice.dev/fence-evidence", oneOf(fenceEvidences), {

@@ -20,7 +20,7 @@ export interface LedgerCopy {
  * has shown.
  */
 export interface KnownArmed {
-  /** The fence, its record, and the version of the agent's Lease that arming rests on. */
+  /** The fence, its record, and the version of the agent's Lease that was noted before arming. */
   readonly identity: string;
   /** The end of the first observation that showed it armed. Every later one has shown it as well. */
   readonly sinceMs: number;
