@@ -1,5 +1,6 @@
 /** What a restart waits for before its files are there. Pure. */
 
+import type { Zone } from "../shared/groups/zones.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatusAnswer } from "./calls.ts";
@@ -18,7 +19,13 @@ export interface FilesCopy {
 export type FilesState =
   | { readonly kind: "blocked"; readonly blocked: Blocked }
   /** The mounted Secret has other files than the expected one, whose sum this is. */
-  | { readonly kind: "differs"; readonly sum: string; readonly copy: FilesCopy }
+  | {
+      readonly kind: "differs";
+      readonly sum: string;
+      readonly copy: FilesCopy;
+      /** What keeps one process from a start with these files alone; absent: it may. */
+      readonly together?: Blocked | undefined;
+    }
   | { readonly kind: "same"; readonly sum: string };
 
 const methodOf = (sum: string): string => sum.slice(0, sum.indexOf(":") + 1);
@@ -50,4 +57,20 @@ export function isMended({ restart }: Pod, files: FilesState | undefined, answer
   if (restart?.phase !== "failed" || files === undefined || files.kind === "blocked") return false;
   if (answer === undefined || "silence" in answer || answer.triedSum === undefined) return false;
   return isOtherSum(answer.triedSum, files.sum);
+}
+
+/**
+ * What keeps one process from a start with the expected files while the others of its group run with the mounted ones. Where all
+ * others have failed, or there are none, it need not join any.
+ */
+export function blockedByOthers(
+  files: FilesState | undefined,
+  { name }: Pick<Pod, "name">,
+  zones: readonly Zone[],
+): Blocked | undefined {
+  if (files?.kind !== "differs" || files.together === undefined) return undefined;
+  const wanted = zones.reduce((sum, { workload }) => sum + workload.replicas, 0);
+  const others = zones.flatMap(({ pods }) => pods).filter((pod) => pod.name !== name);
+  const failed = others.filter(({ restart }) => restart?.phase === "failed");
+  return failed.length === others.length && others.length >= wanted - 1 ? undefined : files.together;
 }

@@ -2,6 +2,7 @@
 
 import type { RestartPhase } from "../shared/annotations/restart.ts";
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
+import type { ZonesNow } from "../shared/groups/pod-limit.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { type Blocked, blockedBy } from "../shared/ledger/claim-kinds.ts";
@@ -14,7 +15,7 @@ import { claimsTogether } from "./coordinated/claims.ts";
 import { blockedTogether, hasFailedTogether, membersOf } from "./coordinated/decide-begin.ts";
 import { confirmAfterMs, type LeftOver } from "./database/decide-left-over.ts";
 import { blockedByProducts } from "./database/decide-products.ts";
-import { type FilesCopy, isMended } from "./decide-files.ts";
+import { blockedByOthers, type FilesCopy, isMended } from "./decide-files.ts";
 import type { MarkTarget } from "./decide-mark.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { blockedByFailure, isParkingWanted, isToPark } from "./decide-parked.ts";
@@ -118,7 +119,7 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const differing = blockedByProducts(snapshot.zones);
   if (differing !== undefined && [...now, ...membersOf(candidates), ...later].length > 0)
     return wait(differing.guard, differing.message, { requeueAfterMs: waitingRequeueMs });
-  const wanted = firstToBegin(now, beginNow);
+  const wanted = firstToBegin(now, (one) => beginNow(snapshot, one));
   if ("kind" in wanted) return wanted;
   const together = wanted.first === undefined ? beginTogether(snapshot) : undefined;
   if (together !== undefined) return together;
@@ -207,10 +208,11 @@ function hasNewFiles({ pod, files, answer }: Candidate): boolean {
 }
 
 /** No claim is open now, so that none has been written for the files that are mounted. */
-function filesFirst({ zone, files }: Candidate): PodTarget | Blocked | undefined {
+function filesFirst({ zones }: ZonesNow, { zone, pod, files }: Candidate): PodTarget | Blocked | undefined {
   if (files?.kind === "blocked") return files.blocked;
   if (files?.kind !== "differs") return undefined;
-  return { kind: "copy", statefulSet: zone.workload, sum: files.sum, copy: files.copy };
+  const { sum, copy } = files;
+  return blockedByOthers(files, pod, zones) ?? { kind: "copy", statefulSet: zone.workload, sum, copy };
 }
 
 function withPhase(candidates: readonly Candidate[], phase: RestartPhase): Candidate[] {
@@ -246,13 +248,13 @@ export function inTurn({ candidates, ...group }: RuleGroup & Pick<RestartSnapsho
 }
 
 /** True for a pod whose process would restart now, as a person wants it. */
-export function mayBeginNow(candidate: Candidate): boolean {
-  return candidate.pod.restart?.phase === "schedule" && "kind" in beginNow(candidate);
+export function mayBeginNow(group: ZonesNow, candidate: Candidate): boolean {
+  return candidate.pod.restart?.phase === "schedule" && "kind" in beginNow(group, candidate);
 }
 
-function beginNow(candidate: Candidate): PodTarget | Blocked {
+function beginNow(group: ZonesNow, candidate: Candidate): PodTarget | Blocked {
   const { zone, pod, answer } = candidate;
-  const first = blockedByPod(candidate) ?? filesFirst(candidate) ?? blockedByManager(candidate);
+  const first = blockedByPod(candidate) ?? filesFirst(group, candidate) ?? blockedByManager(candidate);
   return first ?? beginOf(zone, pod, claimOf(zone.workload.name, pod, answer as ManagerStatus, "single"));
 }
 
@@ -272,7 +274,7 @@ function beginInTurn(group: RuleGroup, candidate: Candidate, mode: BeginMode = "
   const status = answer !== undefined && "podUid" in answer ? answer : noStatus;
   const claim = claimOf(zone.workload.name, pod, status, mode);
   // The kubelet may bring the files while the rules keep the pod waiting.
-  const first = blockedByPod(candidate) ?? filesFirst(candidate);
+  const first = blockedByPod(candidate) ?? filesFirst(group, candidate);
   return (
     first ?? refuseByRules({ group, zone, pod, claim }) ?? blockedByManager(candidate) ?? beginOf(zone, pod, claim)
   );

@@ -12,6 +12,7 @@ import { apiMessage, type ClusterError, hasCode, lackOf, type SecretObject } fro
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { FilesCopy, FilesState } from "./decide-files.ts";
+import { whyTogether } from "./drift/decide-settings.ts";
 import { readSettings } from "./drift/settings.ts";
 import { sumOf } from "./process-manager/kept-files.ts";
 
@@ -73,7 +74,20 @@ export async function readFiles(
   const refused = memoryOf(context, key).refused.get(copy.name);
   if (refused?.copy === identityOf(copy, sum) && context.cluster.monotonicMs() - refused.sinceMs < refusedForMs)
     return blocked("restart-config-refused", `${stays}: ${refused.message}`);
-  return { kind: "differs", sum, copy };
+  return { kind: "differs", sum, copy, together: blockedAlone(expected, mounted) };
+}
+
+/** A process that starts with such files alone could not join those that run with the mounted ones. */
+function blockedAlone({ metadata, data }: SecretObject, mounted: SecretObject): Blocked | undefined {
+  const [expected, before] = [readSettings(data), readSettings(mounted.data)];
+  // Without mounted files no process runs.
+  if ("unreadable" in expected || Object.keys(mounted.data ?? {}).length === 0) return undefined;
+  const known = "unreadable" in before ? undefined : before;
+  const why = whyTogether({ mode: read(restartMode, metadata), expected, mounted: known });
+  if (why === undefined) return undefined;
+  const what = `no process starts alone with the files of ${metadata.name}, because ${why}, and it could not join the others`;
+  const message = `${what}: write schedule-coordinated on all pods of the group, or rolling into ${restartMode.key} of that Secret`;
+  return { guard: "restart-config-together", message };
 }
 
 /** The database could not read it either. A person who restarts by hand may know better. */

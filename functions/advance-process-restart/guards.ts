@@ -59,6 +59,10 @@ export const guards: Guards = {
     "files change what all nodes of the group must have in common, and other expected files of the group do not agree",
     "write the same into the Secret that the message names",
   ),
+  "restart-config-together": depends(
+    "files change what all nodes of the group must have in common, so that no process starts with them alone",
+    "nothing where Sluice restarts all together by itself, or see the message",
+  ),
   "config-coming": itself(
     "the files are on their way to the pod",
     "nothing: a kubelet brings files within two minutes",

@@ -140,8 +140,9 @@ async function readCandidates(
   const asIs = (one: Candidate) => Promise.resolve(one);
   const isWanted = ({ pod }: Candidate) => pod.restart?.phase === "schedule";
   const askWanted = (one: Candidate) => (isWanted(one) ? ask(one) : asIs(one));
-  const read = await readWhile(context, now.sort(byName), askWanted, (found) => !found.some(mayBeginNow));
-  if (read.some(mayBeginNow)) return read;
+  const mayBegin = (one: Candidate) => mayBeginNow(group, one);
+  const read = await readWhile(context, now.sort(byName), askWanted, (found) => !found.some(mayBegin));
+  if (read.some(mayBegin)) return read;
   const isTogether = together.length > 0;
   const joint = isTogether ? [...together, ...failed.filter(hasFailedTogether)] : [];
   if (isTogether) return [...read, ...(await readWhile(context, joint.sort(byName), ask, () => true))];

@@ -1,28 +1,25 @@
 /** Decides which processes restart because other files are expected than they were started with. Pure. */
 
-import { type RestartMode, restartMode } from "../../shared/annotations/restart.ts";
+import { restartMode } from "../../shared/annotations/restart.ts";
 import type { Zone } from "../../shared/groups/zones.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import { isOtherSum } from "../decide-files.ts";
 import { driftReason, isWaitingForFiles, type MarkTarget } from "../decide-mark.ts";
-import { type Coordinating, differingKey } from "./decide-settings.ts";
+import { differingKey, type FilesChange, whyTogether } from "./decide-settings.ts";
 
 /** The files of one StatefulSet, and what its processes were started with. */
-export interface DriftZone {
+export interface DriftZone extends FilesChange {
   readonly zone: Zone<StatefulSet>;
   /** The sum of the expected files. */
   readonly sum: string;
-  /** How the processes restart; absent: the settings that change decide it. */
-  readonly mode?: RestartMode | undefined;
-  readonly expected: Coordinating;
-  /** Undefined where the mounted main file cannot be parsed. */
-  readonly mounted: Coordinating | undefined;
   /** By pod uid the sum that its process was started with; absent where that is not known. */
   readonly running: ReadonlyMap<string, string>;
   /** By uid the pods whose process is stopped. */
   readonly stopped?: ReadonlySet<string>;
+  /** True where no process may start alone with the expected files, so that pods which wait for that restart with the others. */
+  readonly isHeld?: boolean;
 }
 
 export interface DriftDecision {
@@ -36,12 +33,13 @@ type Way = "rolling" | "coordinated";
 export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly DriftZone[]): DriftDecision {
   const stale = known.flatMap(withdraw);
   if (stale.length > 0) return { targets: stale, blocked: undefined };
-  const drifting = known.filter((one) => one.mode !== "by-hand" && driftingPods(one).length > 0);
+  const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || heldPods(one).length > 0;
+  const drifting = known.filter((one) => one.mode !== "by-hand" && isDrifting(one));
   const unreadable = drifting.find(({ mode, mounted }) => mode === undefined && mounted === undefined);
   if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
   const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
   const [first = asking(known)] = coordinated;
-  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all));
+  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all) ?? blockedByTakenOut(all, known));
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
   const inTurn =
@@ -53,9 +51,8 @@ function of(zones: readonly DriftZone[], way: Way): readonly DriftZone[] {
   return zones.filter((one) => wayOf(one) === way);
 }
 
-function wayOf({ mode, expected, mounted }: DriftZone): Way {
-  if (mode === "rolling" || mode === "coordinated") return mode;
-  return mounted !== undefined && differingKey(expected, mounted) !== undefined ? "coordinated" : "rolling";
+function wayOf(one: DriftZone): Way {
+  return whyTogether(one) === undefined ? "rolling" : "coordinated";
 }
 
 function driftingPods(one: DriftZone): readonly Pod[] {
@@ -79,6 +76,13 @@ function isFree({ restart, terminating }: Pod): boolean {
   return restart === undefined && !terminating;
 }
 
+/** What a person, a trigger or earlier files have asked for, and what the files of now let no process do alone. */
+function heldPods({ zone, isHeld = false }: DriftZone): readonly Pod[] {
+  const isAlone = ({ restart, terminating }: Pod) =>
+    !terminating && (restart?.phase === "schedule" || restart?.phase === "schedule-rolling");
+  return isHeld ? zone.pods.filter(isAlone) : [];
+}
+
 const isAskedFor = ({ restartReason = "" }: Pod, sum: string): boolean =>
   restartReason.startsWith(driftReason) && restartReason.endsWith(` ${sum}`);
 
@@ -87,7 +91,18 @@ function withdraw({ zone, sum, mode }: DriftZone): readonly MarkTarget[] {
   const pods = zone.pods.filter(
     (pod) => isWaitingForFiles(pod) && !pod.terminating && (!isAskedFor(pod, sum) || mode === "by-hand"),
   );
-  return pods.length === 0 ? [] : [{ kind: "mark", statefulSet: zone.workload, pods, phase: null, reason: null }];
+  const byPhase = Map.groupBy(pods, phaseBefore);
+  return [...byPhase].map(([phase = null, some]) => ({
+    ...{ kind: "mark", statefulSet: zone.workload, pods: some, phase, reason: null },
+  }));
+}
+
+const insteadOf = "instead of ";
+
+/** The phase that a pod had before other files made all restart together; undefined where it had none. */
+function phaseBefore({ restartReason = "" }: Pod): string | undefined {
+  const [, before] = restartReason.split(insteadOf);
+  return before?.split(" ")[0];
 }
 
 function coordinate(
@@ -95,14 +110,29 @@ function coordinate(
   known: readonly DriftZone[],
   { sum: cause }: DriftZone,
 ): readonly MarkTarget[] {
-  const own = known.find((one) => one.zone === zone) ?? { sum: cause };
-  const pods = zone.pods.filter((pod) => mayBeAsked(pod, own));
-  return mark(zone, pods, "coordinated", own.sum);
+  const own = known.find((one) => one.zone === zone);
+  const { sum } = own ?? { sum: cause };
+  const pods = zone.pods.filter((pod) => mayBeAsked(pod, own ?? { sum }));
+  const held = Map.groupBy(own === undefined ? [] : heldPods(own), phaseInstead);
+  const instead = [...held].flatMap(([before, some]) => mark(zone, some, "coordinated", sum, before));
+  return [...mark(zone, pods, "coordinated", sum), ...instead];
 }
 
-function mark(zone: Zone<StatefulSet>, pods: readonly Pod[], way: Way, sum: string): readonly MarkTarget[] {
+/** The phase of a person or a trigger, which stands again where the files of before are expected again. */
+function phaseInstead(pod: Pod): string | undefined {
+  return isWaitingForFiles(pod) ? phaseBefore(pod) : pod.restart?.phase;
+}
+
+function mark(
+  zone: Zone<StatefulSet>,
+  pods: readonly Pod[],
+  way: Way,
+  sum: string,
+  before?: string | undefined,
+): readonly MarkTarget[] {
   const { workload: statefulSet } = zone;
-  const [phase, reason] = [`schedule-${way}`, `${driftReason}${way} ${sum}`];
+  const instead = before === undefined ? "" : `${insteadOf}${before} `;
+  const [phase, reason] = [`schedule-${way}`, `${driftReason}${way} ${instead}${sum}`];
   return pods.length === 0 ? [] : [{ kind: "mark", statefulSet, pods, phase, reason }];
 }
 
@@ -135,6 +165,19 @@ function blockedByRollout(all: readonly Zone<StatefulSet>[]): Blocked | undefine
   if (due === undefined) return undefined;
   const message = `a rollout of ${due.workload.name} is due, and comes before a coordinated restart`;
   return { guard: "rollout-due", message };
+}
+
+/** A restart that a person has called off does not come back for a part of the pods: these could not join the others. */
+function blockedByTakenOut(all: readonly Zone<StatefulSet>[], known: readonly DriftZone[]): Blocked | undefined {
+  if (all.some(({ pods }) => pods.some(({ restart }) => restart?.phase === "schedule-coordinated"))) return undefined;
+  const out = known.flatMap((one) =>
+    one.zone.pods.filter(
+      (pod) => isFree(pod) && !mayBeAsked(pod, one) && isOtherSum(one.running.get(pod.uid) ?? one.sum, one.sum),
+    ),
+  );
+  if (out[0] === undefined) return undefined;
+  const message = `${out[0].name} was taken out of the restart for the files that are expected, and would run with others: write schedule-coordinated on all pods of the group`;
+  return { guard: "restart-config-together", message };
 }
 
 function blockedByMounted(one: DriftZone): Blocked {

@@ -1,5 +1,7 @@
 /** Which settings of a main file all processes of a group must have in common, and whether they change. Pure. */
 
+import { type RestartMode, restartMode } from "../../shared/annotations/restart.ts";
+
 /** The values of one Secret's main files, by key; a key that no file has is absent. */
 export type Coordinating = ReadonlyMap<string, string>;
 
@@ -45,6 +47,23 @@ function textOf(value: unknown): string {
 /** The first key with another value in the second; undefined where they agree. */
 export function differingKey(one: Coordinating, other: Coordinating): string | undefined {
   return Object.keys(defaults).find((key) => settingOf(one, key) !== settingOf(other, key));
+}
+
+/** What of one StatefulSet decides how its processes restart for other files. */
+export interface FilesChange {
+  /** Absent: the settings that change decide. */
+  readonly mode?: RestartMode | undefined;
+  readonly expected: Coordinating;
+  /** Undefined where the mounted main file cannot be parsed. */
+  readonly mounted: Coordinating | undefined;
+}
+
+/** Why processes must restart together for these files; undefined where each may restart alone. */
+export function whyTogether({ mode, expected, mounted }: FilesChange): string | undefined {
+  if (mode === "rolling") return undefined;
+  if (mode === "coordinated") return `${restartMode.key} says ${mode}`;
+  const key = mounted && differingKey(expected, mounted);
+  return key && `they change ${key}`;
 }
 
 /** A licence other than `basic` is as any other such. */

@@ -107,6 +107,7 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   return {
     ...{ zone, sum: sumOfSecret(expected), mode: malformed.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before },
+    isHeld: files?.kind === "differs" && files.together !== undefined,
     ...(await askProcesses(context, zone)),
   };
 }

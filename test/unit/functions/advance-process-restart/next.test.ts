@@ -9,7 +9,7 @@ import {
   membersOf,
 } from "../../../../functions/advance-process-restart/coordinated/decide-begin.ts";
 import { decide, mayBeginNow, type RestartSnapshot } from "../../../../functions/advance-process-restart/decide.ts";
-import type { FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
+import { blockedByOthers, type FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
 import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
@@ -140,10 +140,10 @@ suite("what comes before a restart", () => {
 
 suite("what a person wants now", () => {
   test("a pod may begin now only with the phase schedule, and while nothing blocks it", () => {
-    assert.equal(mayBeginNow(marked(a, 1, "schedule")), true);
-    assert.equal(mayBeginNow(marked(a, 1, "schedule", away)), false);
-    assert.equal(mayBeginNow(marked(a, 1, "schedule-rolling")), false);
-    assert.equal(mayBeginNow(marked(a, 1, undefined)), false);
+    assert.equal(mayBeginNow(group({ zones: [a] }), marked(a, 1, "schedule")), true);
+    assert.equal(mayBeginNow(group({ zones: [a] }), marked(a, 1, "schedule", away)), false);
+    assert.equal(mayBeginNow(group({ zones: [a] }), marked(a, 1, "schedule-rolling")), false);
+    assert.equal(mayBeginNow(group({ zones: [a] }), marked(a, 1, undefined)), false);
   });
 
   test("while nothing can begin, the verdict is about the first pod that waits", () => {
@@ -202,6 +202,37 @@ suite("the files", () => {
       assert.deepEqual(verdict.kind === "take" && verdict.targets, [target]);
       assert.equal(verdict.message, "a-1 gets other files before it is restarted in place");
     }
+  });
+
+  test("restart-config-together: files that all nodes must have in common are not copied for one pod, now or in its turn", () => {
+    const together = { guard: "restart-config-together", message: "they change cluster.name" };
+    const files = { kind: "differs", sum: "1:now", copy, together } as const;
+    for (const phase of ["schedule", "schedule-rolling"] as const)
+      assert.equal(next([marked(a, 1, phase, { files })]), "restart-config-together", phase);
+    const status = { triedSum: "1:broken" };
+    assert.equal(next([marked(a, 1, "failed", { files, status })]), "restart-config-together");
+    const all = [0, 1].map((ordinal) => marked(a, ordinal, "schedule-coordinated", { files }));
+    assert.equal(next(all, gathered), "begin-together a-1 a-0", "these are copied under their claims");
+  });
+
+  test("such files are copied for one pod that has no others to join: all others have failed, or there are none", () => {
+    const together = { guard: "restart-config-together", message: "they change cluster.name" };
+    const files = { kind: "differs", sum: "1:now", copy, together } as const;
+    const guardOf = (zones: readonly Zone[]) => blockedByOthers(files, { name: "a-0" }, zones)?.guard;
+    const failed = { restart: { text: "failed", phase: "failed", id: undefined } } as const;
+    const others = (...ordinals: readonly number[]) => ({
+      ...a,
+      pods: a.pods.map((pod) => (ordinals.includes(pod.ordinal) ? { ...pod, ...failed } : pod)),
+    });
+    assert.equal(guardOf([others(1, 2)]), undefined);
+    assert.equal(guardOf([others(0, 1)]), together.guard, "a-2 runs");
+    assert.equal(guardOf([others(1, 2), managed("b", "n")]), together.guard, "b-0 runs");
+    const missing = { ...others(1, 2), workload: { ...a.workload, replicas: 4 } };
+    assert.equal(guardOf([missing]), together.guard, "another pod is to come");
+    assert.equal(guardOf([managed("a", "n")]), undefined);
+    const { together: _, ...free } = files;
+    assert.equal(blockedByOthers(free, { name: "a-0" }, [a]), undefined);
+    assert.equal(blockedByOthers({ kind: "same", sum: "1:now" }, { name: "a-0" }, [a]), undefined);
   });
 
   test("files that cannot be copied are waited for, before the rules of a turn", () => {

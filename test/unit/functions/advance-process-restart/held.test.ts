@@ -1,0 +1,97 @@
+/** Files that change what all nodes must have in common never reach one process alone. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sumOfSecret } from "../../../../functions/advance-process-restart/files.ts";
+import { DriftStage, dataOf, names, namespace, reasonKey, steps } from "./drift-stage.ts";
+
+const [one = "", other = ""] = names;
+const joint = "cluster.name: other";
+const [oldSum, jointSum] = ["a: 1", joint].map((file) => sumOfSecret({ data: dataOf(file) }));
+const mountedIn = (stage: DriftStage) => stage.world.store.find("secrets", { namespace, name: "mounted" })?.data;
+const reasonOf = (stage: DriftStage, name: string) => stage.pod(name).metadata.annotations?.[reasonKey];
+const runningIn = (stage: DriftStage) => names.map((name) => stage.manager(name).running);
+const none = [undefined, undefined, undefined];
+
+function setMode(stage: DriftStage, mode: string | null): void {
+  stage.world.annotate({ namespace, name: "wanted" }, { "sluice.dev/restart-mode": mode }, "secrets");
+}
+
+test("restart-config-together: a person who restarts by hand reads why one pod waits, and all of them restart together", async () => {
+  for (const phase of ["schedule", "schedule-rolling"]) {
+    const stage = await DriftStage.of("by-hand");
+    stage.expect(joint);
+    stage.write(one, phase);
+    await steps(stage, 5);
+    assert.deepEqual([stage.guard, stage.claims, mountedIn(stage)], ["restart-config-together", [], dataOf("a: 1")]);
+    const { message = "" } = stage.verdicts.at(-1) ?? {};
+    assert.match(
+      message,
+      /they change cluster.name, and it could not join the others: write schedule-coordinated on all/,
+    );
+    for (const name of names) stage.write(name, "schedule-coordinated");
+    await steps(stage, 40);
+    assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
+  }
+});
+
+test("restart-config-together: the mode coordinated holds a pod whatever changes, and the mode rolling holds none", async () => {
+  const stage = await DriftStage.of("by-hand");
+  stage.expect(joint);
+  stage.write(one, "schedule");
+  await steps(stage, 3);
+  setMode(stage, "rolling");
+  await stage.until("the copy", () => mountedIn(stage)?.["opensearch.yml"] === dataOf(joint)["opensearch.yml"]);
+  const byMode = await DriftStage.of("coordinated");
+  byMode.expect("a: 2");
+  byMode.write(one, "schedule");
+  await byMode.until("the phases", () => byMode.phases.every((phase) => phase === "schedule-coordinated"));
+  assert.deepEqual(mountedIn(byMode), dataOf("a: 1"));
+  const sum = sumOfSecret({ data: dataOf("a: 2") });
+  assert.equal(reasonOf(byMode, one), `drift coordinated instead of schedule ${sum}`);
+  assert.equal(reasonOf(byMode, other), `drift coordinated ${sum}`);
+});
+
+test("pods that a person wants restarted alone restart with the others where files make all restart together", async () => {
+  const wishes = [
+    [one, "schedule"],
+    [other, "schedule-rolling"],
+  ] as const;
+  for (const pods of [wishes, names.map((name) => [name, "schedule-rolling"] as const)]) {
+    const stage = await DriftStage.of();
+    stage.expect(joint);
+    for (const [name, phase] of pods) stage.write(name, phase);
+    await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+    await steps(stage, 40);
+    assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
+  }
+});
+
+test("what a person has asked for stands again where the files of before are expected again", async () => {
+  const stage = await DriftStage.of();
+  stage.expect(joint);
+  stage.write(one, "schedule");
+  await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+  stage.expect("a: 1");
+  await stage.until("the phase of before", () => stage.phaseOf(one) === "schedule");
+  assert.equal(reasonOf(stage, one), undefined);
+  await steps(stage, 15);
+  assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 1, 1], names.map(() => oldSum)]);
+});
+
+test("restart-config-together: a restart of all that a person has called off does not come back for a new pod alone", async () => {
+  const stage = await DriftStage.of();
+  stage.expect(joint);
+  await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+  for (const name of names) stage.write(name, null);
+  const { uid } = stage.pod(one).metadata;
+  stage.world.store.delete("pods", { namespace, name: one });
+  const isNew = () => (stage.world.store.find("pods", { namespace, name: one })?.metadata.uid ?? uid) !== uid;
+  while (!isNew()) await stage.goOn(100);
+  stage.manager(one).running = oldSum ?? "";
+  await steps(stage, 30);
+  assert.deepEqual([stage.guard, stage.phases, stage.starts], ["restart-config-together", none, [1, 1, 1]]);
+  assert.match(stage.verdicts.at(-1)?.message ?? "", /^group-a-1 was taken out of the restart for the files/);
+  for (const name of names) stage.write(name, "schedule-coordinated");
+  await steps(stage, 40);
+  assert.deepEqual([stage.phases, runningIn(stage)], [none, names.map(() => jointSum)]);
+});
