@@ -39,7 +39,7 @@ export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly D
   if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
   const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
   const [first = asking(known)] = coordinated;
-  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all) ?? blockedByTakenOut(all, known));
+  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all) ?? blockedByTakenOut(known));
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
   const inTurn =
@@ -167,9 +167,8 @@ function blockedByRollout(all: readonly Zone<StatefulSet>[]): Blocked | undefine
   return { guard: "rollout-due", message };
 }
 
-/** A restart that a person has called off does not come back for a part of the pods: these could not join the others. */
-function blockedByTakenOut(all: readonly Zone<StatefulSet>[], known: readonly DriftZone[]): Blocked | undefined {
-  if (all.some(({ pods }) => pods.some(({ restart }) => restart?.phase === "schedule-coordinated"))) return undefined;
+/** The others could not join a pod that a person has taken out of their restart, and that runs with the files of before. */
+function blockedByTakenOut(known: readonly DriftZone[]): Blocked | undefined {
   const out = known.flatMap((one) =>
     one.zone.pods.filter(
       (pod) => isFree(pod) && !mayBeAsked(pod, one) && isOtherSum(one.running.get(pod.uid) ?? one.sum, one.sum),

@@ -95,3 +95,15 @@ test("restart-config-together: a restart of all that a person has called off doe
   await steps(stage, 40);
   assert.deepEqual([stage.phases, runningIn(stage)], [none, names.map(() => jointSum)]);
 });
+
+test("restart-config-together: no restart of all begins without a pod that a person took out of it before, and that runs", async () => {
+  const stage = await DriftStage.of();
+  stage.expect(joint);
+  await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+  stage.write(one, "cancel");
+  await steps(stage, 25);
+  assert.deepEqual([stage.guard, stage.claims, stage.starts], ["restart-config-together", [], [1, 1, 1]]);
+  stage.write(one, "schedule-coordinated");
+  await steps(stage, 40);
+  assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
+});
