@@ -28,6 +28,9 @@ export type FilesState =
     }
   | { readonly kind: "same"; readonly sum: string };
 
+/** The guard of files that no process starts with alone. */
+export const heldGuard = "restart-config-together";
+
 const methodOf = (sum: string): string => sum.slice(0, sum.indexOf(":") + 1);
 
 /** Sums of two methods are never compared: another version of the process manager restarts nothing. */

@@ -15,6 +15,7 @@ import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.
 import { readStatus } from "../calls.ts";
 import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
+import { heldGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
 import { readFiles, readSecret, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift } from "./decide-drift.ts";
@@ -56,7 +57,9 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: DriftDecision | unde
   const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
-  const isDisputed = blocked !== undefined && joins(verdict);
+  // What keeps Sluice from a restart of all also keeps a pod that may not start alone.
+  const isDisputed =
+    blocked !== undefined && (joins(verdict) || (verdict.kind === "wait" && verdict.guard === heldGuard));
   if (!isDisputed && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
   return blocked ? wait(blocked.guard, blocked.message, { requeueAfterMs }) : { ...verdict, requeueAfterMs };

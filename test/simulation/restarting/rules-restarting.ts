@@ -1,12 +1,14 @@
 /** Removes each rule of restarts. */
 import { sumOfSecret } from "../../../functions/advance-process-restart/files.ts";
 import { decideCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
+import type { NamedConfig } from "../../../functions/shared/annotations/restart.ts";
 import type { PodAnswer, PodHttp, PodRequest } from "../../../functions/shared/http/pod-http.ts";
 import type { SecretObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import { setNameOf } from "../../support/checkers/raw.ts";
 import type { Wrappers } from "../replica.ts";
 import { type RemovedRule, wrapCluster, wrapProtocol } from "../rules.ts";
-import { restarting, restartingFiles, restartingLate, restartingTogether } from "./scenarios.ts";
+import { collectingFiles, restarting, restartingFiles, restartingLate, restartingTogether } from "./scenarios.ts";
 import { mountedOf } from "./secrets.ts";
 
 /** Changes what is sent to pods, and what they answer. */
@@ -84,6 +86,25 @@ function atOnceThere(): Wrappers {
   };
 }
 
+/** Each Secret that nothing names counts as one that nothing has named for 15 minutes. */
+const unnamedForLong: Wrappers = wrapProtocol((protocol) => {
+  const aged = (ledger: StoredLedger): StoredLedger => {
+    const { namedConfigs: known } = ledger;
+    if (known === undefined) return ledger;
+    const namedConfigs = [...known].map(([name, config]) => [name, agedConfig(config)] as const);
+    return { ...ledger, namedConfigs: new Map(namedConfigs) };
+  };
+  return {
+    readLedger: async (...call) => {
+      const ledger = await protocol.readLedger(...call);
+      return ledger && aged(ledger);
+    },
+  };
+});
+
+const agedConfig = (config: NamedConfig): NamedConfig =>
+  config.unnamedMs === undefined ? config : { ...config, unnamedMs: config.unnamedMs - 900_000 };
+
 export const restartRules: readonly RemovedRule[] = [
   {
     rule: "P-claim-first",
@@ -130,6 +151,13 @@ export const restartRules: readonly RemovedRule[] = [
     breaks: ["L1"],
     aim: (plan, draw) => restartingFiles(plan, draw),
     wrappers: inTurn,
+  },
+  {
+    rule: "P-collect",
+    removed: "the 15 minutes for which nothing names a Secret with files before it is removed",
+    breaks: ["P7"],
+    aim: (plan) => collectingFiles(plan),
+    wrappers: unnamedForLong,
   },
   {
     rule: "P-marker",

@@ -79,8 +79,15 @@ export function restartingTogether(plan: Plan): Plan {
  * some seeds Secrets that nothing names any more are collected meanwhile, which takes 15 minutes.
  */
 export function restartingFiles(plan: Plan, draw: Draw): Plan {
-  const bringsWithinMs = draw.pick([3_000, 20_000, 90_000]);
-  const isCollecting = draw.chance(0.15);
+  return withFiles(plan, draw.pick([3_000, 20_000, 90_000]), draw.chance(0.15));
+}
+
+/** The same in seeds that collect Secrets, all of them. */
+export function collectingFiles(plan: Plan): Plan {
+  return withFiles(plan, 3_000, true);
+}
+
+function withFiles(plan: Plan, bringsWithinMs: number, isCollecting: boolean): Plan {
   const everyMs = isCollecting ? 150_000 : 15_000 + bringsWithinMs / 2;
   return restarting(plan, {
     restarts: {

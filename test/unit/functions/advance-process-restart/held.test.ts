@@ -107,3 +107,12 @@ test("restart-config-together: no restart of all begins without a pod that a per
   await steps(stage, 40);
   assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
 });
+
+test("rollout-due: what keeps all from a restart together is said of a pod that may not start alone", async () => {
+  const stage = await DriftStage.of();
+  stage.world.changeTemplate({ namespace, name: "group-a" }, "app:2");
+  stage.expect(joint);
+  stage.write(one, "schedule");
+  await steps(stage, 5);
+  assert.deepEqual([stage.guard, stage.claims, mountedIn(stage)], ["rollout-due", [], dataOf("a: 1")]);
+});
