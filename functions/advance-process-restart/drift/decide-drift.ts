@@ -30,7 +30,11 @@ export interface DriftDecision {
 type Way = "rolling" | "coordinated";
 
 /** Asks for nothing while a restart is under way: the restart after it brings what has changed meanwhile. */
-export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly DriftZone[]): DriftDecision {
+export function decideDrift(
+  all: readonly Zone<StatefulSet>[],
+  known: readonly DriftZone[],
+  nowMs: number,
+): DriftDecision {
   const stale = known.flatMap(withdraw);
   if (stale.length > 0) return { targets: stale, blocked: undefined };
   const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || heldPods(one).length > 0;
@@ -39,7 +43,7 @@ export function decideDrift(all: readonly Zone<StatefulSet>[], known: readonly D
   if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
   const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
   const [first = asking(known)] = coordinated;
-  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all) ?? blockedByTakenOut(known));
+  const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all, nowMs) ?? blockedByTakenOut(known));
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
   const inTurn =
@@ -157,7 +161,17 @@ function blockedByOthers(known: readonly DriftZone[], first: DriftZone): Blocked
   return { guard: "restart-config-disagrees", message };
 }
 
-function blockedByRollout(all: readonly Zone<StatefulSet>[]): Blocked | undefined {
+/** A new pod that has not become ready for so long waits for other files, and its rollout waits for it. In milliseconds. */
+const readyWithinMs = 180_000;
+
+function blockedByRollout(all: readonly Zone<StatefulSet>[], nowMs: number): Blocked | undefined {
+  const isStuck = all.some(({ workload: { updateRevision }, pods }) =>
+    pods.some(
+      ({ revision, readySinceMs, createdMs }) =>
+        revision === updateRevision && readySinceMs === undefined && nowMs - createdMs >= readyWithinMs,
+    ),
+  );
+  if (isStuck) return undefined;
   const due = all.find(({ workload, pods }) => {
     const { paused, updateRevision } = workload;
     return !paused && pods.some(({ revision }) => updateRevision === undefined || revision !== updateRevision);

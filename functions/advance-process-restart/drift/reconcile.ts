@@ -84,7 +84,7 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   const blocked = read.find((one) => "guard" in one);
   // What is not known of one StatefulSet decides about none: all must agree.
   if (blocked !== undefined) return { targets: [], blocked };
-  return decideDrift(zones, read as readonly DriftZone[]);
+  return decideDrift(zones, read as readonly DriftZone[], observed.nowMs);
 }
 
 async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {

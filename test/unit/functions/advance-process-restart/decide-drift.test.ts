@@ -6,6 +6,7 @@ import type { Coordinating } from "../../../../functions/advance-process-restart
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
+import { nowMs } from "../advance-zone-rollout/given.ts";
 import { managed } from "./given.ts";
 
 const [old, wanted] = ["1:old", "1:new"];
@@ -30,8 +31,8 @@ function drifted(zone: Managed, changes: Partial<DriftZone> = {}): DriftZone {
 
 const together = { expected: cluster("b"), mounted: cluster("a") };
 
-function decided(known: readonly DriftZone[], all = known.map(({ zone }) => zone)) {
-  const { targets, blocked } = decideDrift(all, known);
+function decided(known: readonly DriftZone[], all = known.map(({ zone }) => zone), at = nowMs) {
+  const { targets, blocked } = decideDrift(all, known, at);
   const marks = targets.flatMap(({ pods, phase, reason }) => pods.map(({ name }) => `${name} ${phase} ${reason}`));
   return { marks, guard: blocked?.guard, message: blocked?.message ?? "" };
 }
@@ -142,7 +143,7 @@ test("together: a pod that terminates or shows a phase gets none, and a zone wit
   const restart = { text: "failed", phase: "failed", id: undefined } as const;
   const zone = zoneOf("a", { 0: { terminating: true } });
   const other = zoneOf("b", { 0: { restart }, 1: { restart } });
-  const { targets } = decideDrift([zone, other], [drifted(zone, together)]);
+  const { targets } = decideDrift([zone, other], [drifted(zone, together)], nowMs);
   assert.deepEqual(
     targets.map(({ pods }) => pods.map(({ name }) => name)),
     [["a-1"]],
@@ -203,4 +204,16 @@ test("rollout-due: a rollout comes before a restart of all, unless its StatefulS
     [inTurn("b-0"), inTurn("b-1")],
     "in turn each pod waits by itself",
   );
+});
+
+test("rollout-due: a rollout whose new pod has not become ready for 3 minutes waits for the files, and no more the other way", () => {
+  const createdMs = nowMs - 180_000;
+  const guardOf = (change: Partial<Pod>, updateRevision = "new") => {
+    const revisions = { 0: { revision: "new", readySinceMs: undefined, createdMs, ...change }, 1: { revision: "old" } };
+    return decided([drifted(zoneOf("a", revisions, { updateRevision }), together)]).guard;
+  };
+  assert.equal(guardOf({}), undefined);
+  assert.equal(guardOf({ createdMs: createdMs + 1 }), "rollout-due", "it may still become ready");
+  assert.equal(guardOf({ readySinceMs: nowMs - 1_000 }), "rollout-due");
+  assert.equal(guardOf({ revision: "old" }), "rollout-due", "the rollout has not replaced it yet");
 });

@@ -8,6 +8,7 @@ import {
   differingKey,
 } from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
 import { readSettings } from "../../../../functions/advance-process-restart/drift/settings.ts";
+import { nowMs } from "../advance-zone-rollout/given.ts";
 import { managed } from "./given.ts";
 
 const settingsOf = (file: string): Coordinating => {
@@ -61,9 +62,9 @@ test("restart-config-disagrees: a coordinated restart waits until all expected f
     running: running(zone),
   });
   const unchanged = { zone: second, sum: "1:old", expected: old, mounted: old, running: running(second) };
-  const alone = decideDrift(zones, [changed(first), unchanged]);
+  const alone = decideDrift(zones, [changed(first), unchanged], nowMs);
   assert.deepEqual([alone.blocked?.guard, alone.targets], ["restart-config-disagrees", []]);
-  const both = decideDrift(zones, [changed(first), changed(second)]);
+  const both = decideDrift(zones, [changed(first), changed(second)], nowMs);
   assert.deepEqual(
     both.targets.map(({ phase, statefulSet }) => [statefulSet.name, phase]),
     [
@@ -71,6 +72,6 @@ test("restart-config-disagrees: a coordinated restart waits until all expected f
       [second.workload.name, "schedule-coordinated"],
     ],
   );
-  const byHand = decideDrift(zones, [changed(first), { ...changed(second), mode: "by-hand" }]);
+  const byHand = decideDrift(zones, [changed(first), { ...changed(second), mode: "by-hand" }], nowMs);
   assert.equal(byHand.blocked?.guard, "restart-config-disagrees");
 });
