@@ -194,10 +194,17 @@ function stepOfUnparking({ claim, nowMs }: StepView, _pod: Pod, answer: ManagerS
   return { kind: "call", changes: sum === undefined ? changes : { ...changes, sum } };
 }
 
+/** The process does not run in these. A runner that is away may still have one. */
+const restingStates: ReadonlySet<string> = new Set(["waiting", "startFailed", "failed", "stopped", "killed"]);
+
 /** Nothing is stopped before the database has the marker. Each attempt is one write of the claim, and then one request. */
-function stepOfRestriction({ claim, nowMs, restriction, before }: StepView, pod: Pod): Step {
+function stepOfRestriction(view: StepView, pod: Pod, answer: ManagerStatus): Step {
+  const { claim, nowMs, restriction, before } = view;
   const answered = restriction ?? { unknown: "no StatefulSet of the group names its database" };
   if (isTrue(answered)) return { kind: "call", changes: { phase: phases.flushing } };
+  // A node that does not run is no member, so that its database, of which no node answers, loses nothing by the stop.
+  const isLost = "unknown" in answered && answered.isSilent === true && restingStates.has(answer.state);
+  if (isLost && nowMs - claim.stampMs >= finishAfterMs) return { kind: "call", changes: { phase: phases.flushing } };
   const why = "unknown" in answered ? answered.unknown : "it does not have the marker of the restart yet";
   const blocked = { guard: databaseUnknown, message: `allocation is not restricted for ${pod.name}: ${why}` };
   if (nowMs - (claim.sinceMs ?? claim.stampMs) >= longestRestrictionMs)
