@@ -23,6 +23,7 @@ import { observeDatabase } from "./database/observe.ts";
 import { restartRequeueMs } from "./decide.ts";
 import { restartParked } from "./decide-parked.ts";
 import { databaseUnknown, decideStep, phases, podOfClaim, type Step, shownPhase } from "./decide-step.ts";
+import { knownFor } from "./known-for.ts";
 import { lastWait, name, noteWait } from "./observe.ts";
 import { reportAsked, reportParked, reportUnparked } from "./report-parked.ts";
 import { isChanged, show } from "./show.ts";
@@ -53,7 +54,8 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
   const seen = await observeDatabase(database, claim, pod, answer);
   const where = { ...found, processes: runningIn(pod, answer, seen.membership) };
   const before = lastWait(memoryOf(observed.key), claim);
-  const step = decideStep({ claim, where, answer, ...seen, before, nowMs: cluster.serverTimeMs() });
+  const times = { nowMs: cluster.serverTimeMs(), knownMs: knownFor(context, observed.key, claim) };
+  const step = decideStep({ claim, where, answer, ...seen, before, ...times });
   if (step.kind === "wait") {
     noteWait(memoryOf(observed.key), claim, step);
     return step.guard === restartParked ? rests : stands;

@@ -60,6 +60,8 @@ export interface StepView {
   /** Undefined where no pod of the claim stands, so that no process manager was asked. */
   readonly answer: StatusAnswer | undefined;
   readonly nowMs: number;
+  /** For how long this process has known the claim as it is, in milliseconds; absent: for as long as its stamp says. */
+  readonly knownMs?: number;
   /** Whether the database has the marker of the restart; absent where that is not asked. */
   readonly restriction?: Answered<boolean>;
   /** Whether the node of the pod is a member of the database; absent where that is not asked. */
@@ -216,15 +218,23 @@ function stepOfRestriction(view: StepView, pod: Pod, answer: ManagerStatus): Ste
   return { kind: "wait", ...(before?.guard === databaseUnknown ? before : blocked) };
 }
 
+/** For how long a process has been asked to stop. The API server's clock may be set meanwhile, and its grace period stays whole. */
+export function stoppingMs(
+  { stampMs }: Pick<KnownClaim, "stampMs">,
+  { nowMs, knownMs = Number.POSITIVE_INFINITY }: Pick<StepView, "nowMs" | "knownMs">,
+): number {
+  return Math.min(nowMs - stampMs, knownMs);
+}
+
 function stepOfStop(view: StepView, pod: Pod, answer: ManagerStatus): Step {
-  const { claim, where, nowMs } = view;
+  const { claim, where } = view;
   const again = sendAgain(view, pod, answer);
   if (again !== undefined) return again;
   const isDown = answer.state === "stopped" || answer.state === "killed";
   if (isDown && claim.mode === "parked" && isParkingWanted(pod)) return { kind: "park" };
   if (isDown) return { kind: "call", changes: { phase: phases.starting, epoch: nextEpoch(claim, answer) } };
   const graceMs = where.statefulSet?.graceMs ?? 0;
-  const isLate = nowMs - claim.stampMs >= graceMs + drainMs;
+  const isLate = stoppingMs(claim, view) >= graceMs + drainMs;
   if (claim.phase === phases.stopping && isLate && answer.lastCommand === "stop")
     return { kind: "call", changes: { phase: phases.killing, epoch: nextEpoch(claim, answer) } };
   return waitFor("restart-stopping", `${pod.name} stops in place: ${answer.state}`);

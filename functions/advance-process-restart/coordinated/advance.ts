@@ -18,6 +18,7 @@ import { type Answered, type Database, databaseOf } from "../database/exchange.t
 import { askNodes, nodeOf } from "../database/nodes.ts";
 import { restartRequeueMs } from "../decide.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
+import { knownFor } from "../known-for.ts";
 import { name, noteWait } from "../observe.ts";
 import { isChanged, show } from "../show.ts";
 import { sumFor, type TogetherMember } from "./decide-member.ts";
@@ -94,6 +95,7 @@ async function readRestart(
     isAnchored: found.every(({ where }) => where.isAnchored || where.statefulSet === undefined),
     ...(await readRestriction(database, first(claims))),
     nowMs: cluster.serverTimeMs(),
+    knownMs: knownFor(context, observed.key, first(claims)),
   };
 }
 

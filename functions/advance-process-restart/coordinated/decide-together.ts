@@ -5,11 +5,11 @@ import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../../shared/ledger/reservation.ts";
 import { isAvailable, type Pod } from "../../shared/workloads/pods.ts";
 import type { Answered } from "../database/exchange.ts";
-import { drainMs, longestMs, longestRestrictionMs, mostAttempts } from "../decide-step.ts";
+import { drainMs, longestMs, longestRestrictionMs, mostAttempts, type StepView, stoppingMs } from "../decide-step.ts";
 import { type AnsweringMember, isAnswering, lacksFiles, sumOf, type TogetherMember } from "./decide-member.ts";
 import { callIn, shownTogether, stemOf, togetherPhases } from "./phases.ts";
 
-export interface TogetherView {
+export interface TogetherView extends Pick<StepView, "nowMs" | "knownMs"> {
   /** All claims of the restart, at least one. */
   readonly claims: readonly KnownClaim[];
   readonly members: readonly TogetherMember[];
@@ -20,7 +20,6 @@ export interface TogetherView {
   readonly isAnchored: boolean;
   /** Whether the database has the marker of the restart; absent where no database is named. */
   readonly restriction?: Answered<boolean>;
-  readonly nowMs: number;
 }
 
 export type TogetherStep =
@@ -156,14 +155,15 @@ function isCalled({ claim, answer }: AnsweringMember): boolean {
 }
 
 /** Calls that have not arrived are sent again when their first sender must have given up. */
-function callAgain({ claims, nowMs }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep | undefined {
+function callAgain(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep | undefined {
+  const { claims, nowMs } = view;
   const { phase, epoch = 1, stampMs } = first(claims);
   const uncalled = answering.filter((one) => !isCalled(one));
   const [one] = uncalled;
   if (callIn(phase) === undefined || one === undefined) return undefined;
   // No start is accepted while a process ends.
   if (phase === togetherPhases.withdrawing && uncalled.every(({ answer }) => answer.state === "stopping"))
-    return endStopping(claims, nowMs - stampMs, uncalled, nextEpoch(claims, answering));
+    return endStopping(view, uncalled, nextEpoch(claims, answering));
   if (nowMs - stampMs < finishAfterMs)
     return waitFor("restart-calling", `the server of ${one.pod.name} has not confirmed ${callIn(phase)} yet`);
   const isStale = uncalled.some(({ answer }) => answer.lastEpoch >= epoch);
@@ -171,16 +171,12 @@ function callAgain({ claims, nowMs }: TogetherView, answering: readonly Answerin
 }
 
 /** Processes that still stop although their restart is withdrawn, and that are killed as those of any other restart. */
-function endStopping(
-  claims: readonly KnownClaim[],
-  waitedMs: number,
-  stopping: readonly AnsweringMember[],
-  epoch: number,
-): TogetherStep {
+function endStopping(view: TogetherView, stopping: readonly AnsweringMember[], epoch: number): TogetherStep {
+  const claim = first(view.claims);
   const names = stopping.map(({ pod }) => pod.name);
-  if (waitedMs < graceOf(stopping) + drainMs)
+  if (stoppingMs(claim, view) < graceOf(stopping) + drainMs)
     return waitFor("restart-stopping", `${names.join(", ")} still stops, and starts again when that has ended`);
-  return { kind: "move", phase: first(claims).phase, epoch, kill: new Set(names) };
+  return { kind: "move", phase: claim.phase, epoch, kill: new Set(names) };
 }
 
 const graceOf = (members: readonly AnsweringMember[]): number =>
@@ -239,12 +235,13 @@ function stepOfRestriction({ claims, nowMs, restriction = { value: true } }: Tog
   return waitFor("database-unknown", message);
 }
 
-function stepOfStop({ claims, nowMs }: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
-  const { phase, stampMs } = first(claims);
+function stepOfStop(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
+  const { claims } = view;
+  const { phase } = first(claims);
   const running = answering.filter(({ answer }) => !downStates.has(answer.state));
   const [one] = running;
   if (one === undefined) return move(claims, togetherPhases.starting, nextEpoch(claims, answering));
-  const isLate = nowMs - stampMs >= graceOf(running) + drainMs;
+  const isLate = stoppingMs(first(claims), view) >= graceOf(running) + drainMs;
   if (phase === togetherPhases.stopping && isLate && running.every(({ answer }) => answer.lastCommand === "stop"))
     return move(claims, togetherPhases.killing, nextEpoch(claims, answering));
   const message = `${running.length} of ${answering.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
