@@ -10,11 +10,17 @@ import { ask, isManaged, name, observe } from "./observe.ts";
 import { reportStops } from "./report-parked.ts";
 import { reportTemplates } from "./report-template.ts";
 
+const asksManaged = askedBy(isManaged);
+
 const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
   name,
   claimKind: "process",
   eventPolicy,
-  asks: askedBy(isManaged),
+  // The last StatefulSet of a group may move to another one in the middle of its restart, which ends under its own ledger.
+  asks: async (context, key) => {
+    const asks = await asksManaged(context, key);
+    return asks === "gone" ? "no" : asks;
+  },
   endOf,
   observe,
   decide,

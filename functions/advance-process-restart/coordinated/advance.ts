@@ -4,7 +4,6 @@ import { mapLimit } from "../../shared/base/map-limit.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import { eventReasons } from "../../shared/events/reasons.ts";
 import { recordOnce } from "../../shared/events/recorder.ts";
-import { ofStatefulSets } from "../../shared/groups/zones.ts";
 import { changeClaim, claimsBy, type KnownClaim } from "../../shared/ledger/claim.ts";
 import { wantedMembers } from "../../shared/ledger/claim-kinds.ts";
 import type { OwnClaimEnd } from "../../shared/reconcile/reconcile-claims.ts";
@@ -14,8 +13,9 @@ import type { GroupObservation } from "../../shared/transaction/observe-group.ts
 import type { Pod } from "../../shared/workloads/pods.ts";
 import { callManager, readStatus } from "../calls.ts";
 import { askAllocation, flush, releaseAllocation, restrictAllocation } from "../database/allocation.ts";
-import { type Answered, type Database, databaseOf } from "../database/exchange.ts";
+import type { Answered, Database } from "../database/exchange.ts";
 import { askNodes, nodeOf } from "../database/nodes.ts";
+import { databaseOfClaims } from "../database/of-claims.ts";
 import { restartRequeueMs } from "../decide.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
 import { knownFor } from "../known-for.ts";
@@ -71,7 +71,8 @@ async function readRestart(
     claim,
     where: await readClaimedObjects(cluster, namespace, claim),
   }));
-  const database = databaseOf(context, ofStatefulSets(observed.zones));
+  const sets = found.map(({ where }) => where.statefulSet);
+  const database = await databaseOfClaims(context, observed, sets);
   const { phase } = first(claims);
   const standing = found.flatMap(({ claim, where: { statefulSet, pods } }) =>
     statefulSet === undefined ? [] : [...pods.values()].map((pod) => ({ claim, statefulSet, pod })),
