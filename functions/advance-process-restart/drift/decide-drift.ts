@@ -5,7 +5,8 @@ import type { Zone } from "../../shared/groups/zones.ts";
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
-import { isOtherSum } from "../decide-files.ts";
+import type { RestartTarget } from "../decide.ts";
+import { type FilesCopy, isOtherSum } from "../decide-files.ts";
 import { driftReason, isWaitingForFiles, type MarkTarget } from "../decide-mark.ts";
 import { differingKey, type FilesChange, whyTogether } from "./decide-settings.ts";
 
@@ -20,11 +21,26 @@ export interface DriftZone extends FilesChange {
   readonly stopped?: ReadonlySet<string>;
   /** True where no process may start alone with the expected files, so that pods which wait for that restart with the others. */
   readonly isHeld?: boolean;
+  /** The files for a mounted Secret that has none. */
+  readonly fill?: FilesCopy | undefined;
 }
 
 export interface DriftDecision {
   readonly targets: readonly MarkTarget[];
   readonly blocked: Blocked | undefined;
+}
+
+type Fill = Extract<RestartTarget, { kind: "copy" }>;
+
+/**
+ * The first files of processes that have never started, and wait for them. Where one runs, an empty mounted Secret is a mistake:
+ * its restart brings the files, and what they change decides whether it is alone.
+ */
+export function decideFill(known: readonly DriftZone[]): readonly Fill[] {
+  return known.flatMap(({ zone: { workload: statefulSet, pods }, sum, fill: copy, running }): readonly Fill[] => {
+    const isWaiting = ({ restart, readySinceMs }: Pod) => restart === undefined && readySinceMs === undefined;
+    return copy && running.size === 0 && pods.every(isWaiting) ? [{ kind: "copy", statefulSet, sum, copy }] : [];
+  });
 }
 
 type Way = "rolling" | "coordinated";

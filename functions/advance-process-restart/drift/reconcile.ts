@@ -18,13 +18,13 @@ import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { heldGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
 import { readFiles, readSecret, sumOfSecret } from "../files.ts";
-import { type DriftDecision, type DriftZone, decideDrift } from "./decide-drift.ts";
+import { type DriftDecision, type DriftZone, decideDrift, decideFill } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
 type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
 
 interface WithDrift extends RestartSnapshot {
-  readonly drift?: DriftDecision | undefined;
+  readonly drift?: (DriftDecision & { readonly fills: readonly RestartTarget[] }) | undefined;
 }
 
 /** How soon to read Secrets again, in milliseconds: no event reports them. */
@@ -50,10 +50,11 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
  * Phases for files that are expected no more go before anything begins. A pod that is to restart with the others gets its phase
  * before these stop: they could not join it while it runs with the old files. For the same reason they wait for all Secrets.
  */
-function decideBoth(verdict: Verdict<RestartTarget>, drift: DriftDecision | undefined): Verdict<RestartTarget> {
+function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   if (drift === undefined) return verdict;
-  const { targets, blocked } = drift;
+  const { targets, blocked, fills } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
+  if (fills.length > 0 && isIdle) return take(fills, "processes that have never started get their files");
   const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
@@ -74,17 +75,18 @@ function joins(verdict: Verdict<RestartTarget>): boolean {
 }
 
 /** Undefined while a restart is under way, and in a group whose processes have no expected files. Throws ClusterError. */
-async function observeDrift(context: Context, observed: GroupObservation): Promise<DriftDecision | undefined> {
+async function observeDrift(context: Context, observed: GroupObservation): Promise<WithDrift["drift"]> {
   const zones = ofStatefulSets(observed.zones);
   const named = zones.filter(
     ({ workload }) => workload.restart?.manager && workload.restart.files && !workload.deleting,
   );
   if (named.length === 0 || observed.ledger.claims.some(isOpenRestart)) return undefined;
   const read = await mapLimit(named, askedAtOnce, (zone) => readZone(context, observed.key, zone));
+  const fills = decideFill(read.filter((one): one is DriftZone => !("guard" in one)));
   const blocked = read.find((one) => "guard" in one);
   // What is not known of one StatefulSet decides about none: all must agree.
-  if (blocked !== undefined) return { targets: [], blocked };
-  return decideDrift(zones, read as readonly DriftZone[], observed.nowMs);
+  if (blocked !== undefined) return { targets: [], blocked, fills };
+  return { ...decideDrift(zones, read as readonly DriftZone[], observed.nowMs), fills };
 }
 
 async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {
@@ -98,6 +100,7 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   if ("guard" in mounted) return mounted;
   const files = await readFiles(context, key, workload);
   if (files?.kind === "blocked") return files.blocked;
+  const isEmpty = Object.keys(mounted.data ?? {}).length === 0;
   const [settings, before] = [readSettings(expected.data), readSettings(mounted.data)];
   if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable };
   const malformed: { readonly key: string; readonly message: string }[] = [];
@@ -112,6 +115,7 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before },
     isHeld: files?.kind === "differs" && files.together !== undefined,
     ...(await askProcesses(context, zone)),
+    ...(isEmpty && files?.kind === "differs" ? { fill: files.copy } : {}),
   };
 }
 
