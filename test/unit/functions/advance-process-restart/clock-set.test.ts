@@ -93,7 +93,7 @@ async function restarted(phase: string, after: number, set: (stage: ClockStage) 
   return steps;
 }
 
-for (const phase of ["schedule", "schedule-rolling", "schedule-coordinated"])
+for (const phase of ["schedule", "schedule-coordinated"])
   suite(phase, () => {
     for (const [what, set] of Object.entries(setters))
       for (const byMs of [tenMinutesMs, -tenMinutesMs])
