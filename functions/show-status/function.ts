@@ -27,7 +27,7 @@ export const showStatus: StatusDefinition = {
   // Pods of evictions that wait, and suspended volumes, are read only where functions are served that have the rights to that.
   needs: [
     { group: "", resource: "pods", verbs: ["list", "watch"] },
-    { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
+    { group: "apps", resource: "statefulsets", verbs: ["list", "watch"] },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
     { group: "", resource: "events", verbs: ["list"] },
