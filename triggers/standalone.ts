@@ -19,6 +19,7 @@ import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import { type Cluster, isRightMissing, type Resource, resources } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { createOperatorWatch } from "../functions/shared/standby/other-operator.ts";
+import { groupKeyOf } from "../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
 import type { OpenAdmission } from "./server/admission.ts";
 import type { Settings } from "./settings/settings.ts";
@@ -148,9 +149,19 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   };
 }
 
+/**
+ * The groups of StatefulSets without a `rollout-group` and a budget whose processes are restarted. No event is about such a
+ * group, and it may not have a ledger yet.
+ */
+function* loneRestarts(cache: WatchCache, namespaces: readonly string[] | undefined): Generator<GroupKey> {
+  for (const namespace of namespaces ?? [""])
+    for (const statefulSet of cache.memoryOf(namespace).membership.byPath.values())
+      if (statefulSet.group === undefined && statefulSet.restart !== undefined) yield groupKeyOf(statefulSet);
+}
+
 function openStatus(
-  { cluster, status }: StandaloneOptions,
-  cache: GroupCache,
+  { cluster, status, namespaces }: StandaloneOptions,
+  cache: WatchCache,
   here: Pick<Standalone, "admissions"> & {
     readonly shown: ReadonlyMap<string, GroupKey>;
     readonly troubles: WatchTroubles;
@@ -166,7 +177,7 @@ function openStatus(
   return definition.open({
     cluster,
     cache,
-    groups: () => shown.values(),
+    groups: () => [...shown.values(), ...loneRestarts(cache, namespaces)],
     parked,
     viewsTrouble,
     refusedWatches,

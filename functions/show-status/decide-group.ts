@@ -2,16 +2,20 @@
 import { explainGuard, type Guards } from "../shared/base/guards.ts";
 import type { Cell, CellRun, GroupState, GroupStatus, WaitingEviction, ZoneStatus } from "../shared/contract/status.ts";
 import { countDown, readyPods, type Zone } from "../shared/groups/zones.ts";
+import { readGroup } from "../shared/workloads/group-key.ts";
 import { groupPathOf, isStatefulSet, isWanted, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
+import { decideRestarts } from "./decide-restarts.ts";
 import type { GroupLedger, GroupSnapshot, SeenParked } from "./snapshot.ts";
 import { formatTime } from "./times.ts";
 
 export function decideGroup(
-  { key, zones, ledger }: GroupSnapshot,
+  snapshot: GroupSnapshot,
   guards: Readonly<Record<string, Guards>>,
   evictions: readonly WaitingEviction[],
   parked: readonly Pick<SeenParked, "key">[] = [],
 ): GroupStatus {
+  const { key, zones, ledger } = snapshot;
+  const restarts = decideRestarts(snapshot, guards);
   const all = zones.map(decideZone);
   const total = (field: "wanted" | "updated" | "ready") => all.reduce((sum, zone) => sum + zone[field], 0);
   const own = new Set(zones.map(({ workload }) => workload.name));
@@ -21,7 +25,8 @@ export function decideGroup(
   return {
     namespace: key.namespace,
     group: key.group,
-    state: stateOf(zones, ledger, isAsked),
+    owner: readGroup(key.group).kind === "owner" ? key.group.slice(key.group.indexOf(":") + 1) : null,
+    state: stateOf(zones, ledger, isAsked || restarts.length > 0),
     wanted: total("wanted"),
     updated: total("updated"),
     ready: total("ready"),
@@ -32,6 +37,7 @@ export function decideGroup(
       const times = { since: formatTime(since), at: formatTime(at) };
       return { function: name, recorded: { guard, zone, sentence, ...explained, ...times } };
     }),
+    restarts,
   };
 }
 
@@ -78,10 +84,21 @@ function decideZone(zone: Zone<ZoneWorkload>): ZoneStatus {
   };
 }
 
+/** A claim on pods of another owner names them by their uids, because no ordinal of these stays. */
+function claimedByUid({ workload, pods, claims }: Zone<ZoneWorkload>): ReadonlySet<number> {
+  if (isStatefulSet(workload)) return new Set();
+  const uids = new Set(claims.flatMap((claim) => (claim.isKnown ? Object.values(claim.uids ?? {}) : [])));
+  return new Set(pods.filter(({ uid }) => uids.has(uid)).map(({ ordinal }) => ordinal));
+}
+
 /** As many runs as there are pods and reservations, at most twice over. */
-function decideCells({ workload, pods, down, outdated }: Zone<ZoneWorkload>): CellRun[] {
+function decideCells(zone: Zone<ZoneWorkload>): CellRun[] {
+  const { workload, pods, down, outdated } = zone;
   const isOutdated = new Set(outdated.map(({ ordinal }) => ordinal));
-  const cellOf = (ordinal: number): Cell => down.get(ordinal) ?? (isOutdated.has(ordinal) ? "outdated" : "ready");
+  const isClaimed = claimedByUid(zone);
+  const upCell = (ordinal: number): Cell => (isClaimed.has(ordinal) ? "claimed" : "ready");
+  const cellOf = (ordinal: number): Cell =>
+    down.get(ordinal) ?? (isOutdated.has(ordinal) ? "outdated" : upCell(ordinal));
   const ordinals = new Set([...pods.map(({ ordinal }) => ordinal), ...down.keys()]);
   const runs: { first: number; last: number; readonly cell: Cell }[] = [];
   const add = (first: number, last: number, cell: Cell) => {

@@ -10,6 +10,7 @@ import { doneGuards } from "../shared/reconcile/guards.ts";
 import { isStatefulSet } from "../shared/workloads/statefulsets.ts";
 import { splitGuard } from "./decide-evictions.ts";
 import { isDone, lastReadyMs } from "./decide-group.ts";
+import { decideRestarts } from "./decide-restarts.ts";
 import type { GroupSnapshot, StatusSnapshot } from "./snapshot.ts";
 import { formatTime } from "./times.ts";
 
@@ -36,6 +37,7 @@ export function decidePerson(snapshot: StatusSnapshot): PersonEntry[] {
       ...stuck(group, nowMs),
       ...malformed(group),
       ...overdueClaims(group, nowMs),
+      ...restarts(group, guards),
     ]),
     ...never(snapshot),
     ...volumesNearRemoval(snapshot),
@@ -79,7 +81,8 @@ function stuck({ key, zones, stuckSinceMs }: GroupSnapshot, nowMs: number): Pers
     pods.flatMap((pod): PersonEntry[] => {
       const sinceMs = stuckSinceMs.get(pod.uid);
       if (pod.stuck === undefined || sinceMs === undefined || nowMs - sinceMs < stuckAfterMs) return [];
-      const sentence = `${pod.name} is in ${pod.stuck} at revision ${pod.revision ?? "unknown"}, which only another revision ends`;
+      const where = isStatefulSet(workload) ? ` at revision ${pod.revision ?? "unknown"}` : "";
+      const sentence = `${pod.name} is in ${pod.stuck}${where}, which only another revision ends`;
       const todo = fillTodo(stuckTodo, { ...key, zone: workload.name, pod: pod.name });
       const rest = { namespace: key.namespace, object: pod.name, since: formatTime(sinceMs), guard: null };
       return [{ reason: "pod-stuck", ...rest, sentence, todo }];
@@ -110,6 +113,21 @@ function overdueClaims({ key: { namespace }, zones, ledger }: GroupSnapshot, now
     const todo = `see why it has not ended: ${endsOf(claim)}`;
     return [{ reason: "claim-overdue", namespace, object: claim.zone, since, guard, sentence, todo }];
   });
+}
+
+/** Restarts that only a person ends, unless the function that restarts processes has written that it waits for the person. */
+function restarts(group: GroupSnapshot, guards: Readonly<Record<string, Guards>>): PersonEntry[] {
+  const { key, ledger } = group;
+  const recorded = ledger.kind === "read" ? Object.values(ledger.verdicts).map(({ guard }) => guard) : [];
+  const reasons = { failed: "restart-failed", unserved: "restart-unserved" } as const;
+  return decideRestarts(group, guards).flatMap(
+    ({ state, zone: object, since, guard, sentence, todo }): PersonEntry[] => {
+      if (state !== "failed" && state !== "unserved") return [];
+      const reason = reasons[state];
+      if (recorded.includes(reason)) return [];
+      return [{ reason, namespace: key.namespace, object, since, guard, sentence, todo }];
+    },
+  );
 }
 
 /** One entry for each object, since its first Event of the last hour. */

@@ -1,6 +1,6 @@
 /** The status by one snapshot. Pure. */
 
-import type { GroupStatus, ParkedStatus, Status, VolumeStatus } from "../shared/contract/status.ts";
+import type { GroupState, GroupStatus, ParkedStatus, Status, VolumeStatus } from "../shared/contract/status.ts";
 import type { SuspendedVolume } from "../shared/suspension/suspended-volumes.ts";
 import { groupPathOf } from "../shared/workloads/statefulsets.ts";
 import { decideEvictions } from "./decide-evictions.ts";
@@ -30,9 +30,11 @@ export function decide(snapshot: StatusSnapshot): Status {
   };
 }
 
+/** Those at rest stand last, as on the page. */
+const ranks: Readonly<Record<GroupState, number>> = { working: 0, done: 1, idle: 2 };
+
 function compareGroups(one: GroupStatus, other: GroupStatus): number {
-  const isAtWork = ({ state }: GroupStatus) => Number(state === "working");
-  return isAtWork(other) - isAtWork(one) || (groupPathOf(one) < groupPathOf(other) ? -1 : 1);
+  return ranks[one.state] - ranks[other.state] || (groupPathOf(one) < groupPathOf(other) ? -1 : 1);
 }
 
 function parkedOf({ key, node, sinceMs, message, ...rest }: SeenParked): ParkedStatus {

@@ -9,6 +9,7 @@ import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts"
 import { createEventLists } from "./events.ts";
 import { createLedgerLists, type LedgerLists } from "./ledgers.ts";
 import { Omissions } from "./omissions.ts";
+import { createOwnedViews } from "./owned.ts";
 import { createParkedReader } from "./parked.ts";
 import type { GroupSnapshot, StatusSnapshot } from "./snapshot.ts";
 import { createVolumeLists } from "./volumes.ts";
@@ -31,15 +32,19 @@ export function createObserver(context: StatusContext): Observer {
   const events = createEventLists(context, omissions);
   const volumes = createVolumeLists(context, omissions);
   const readParked = createParkedReader(context, omissions);
+  const owned = createOwnedViews(context, omissions);
   const last = new Map<string, GroupSnapshot>();
   const stuckSinceMs = new Map<string, number>();
+  const put = (path: string, key: GroupKey, view: GroupView | undefined): void => {
+    if (view === undefined || view.workloads.length === 0) last.delete(path);
+    else last.set(path, { key, ...survey(view, ledgers.find(key), cluster.serverTimeMs()), stuckSinceMs });
+  };
   const read = async (path: string, key: GroupKey): Promise<void> => {
     const part = `group ${path}`;
     try {
       const view = await context.cache.read(key, fromMemory);
       omissions.end(part);
-      if (view.workloads.length === 0) last.delete(path);
-      else last.set(path, { key, ...survey(view, ledgers.find(key), cluster.serverTimeMs()), stuckSinceMs });
+      put(path, key, view);
     } catch (error) {
       omissions.note(part, error);
     }
@@ -65,13 +70,15 @@ export function createObserver(context: StatusContext): Observer {
     async observe() {
       const lists = [ledgers, events, volumes].map((one) => one.refresh());
       const [parked] = await Promise.all([readParked(), ...lists]);
-      const keys = new Map([...context.groups(), ...ledgers.groups()].map((key) => [groupPathOf(key), key]));
-      const served = [...keys].filter(([, { group }]) => !isOwnerGroup(group));
+      const { served, ofOwners } = keysOf(context, ledgers, last);
       // Views that are not complete lack pods that are there.
       if (hasViews()) {
         noteLateViews();
-        await Promise.all(served.map(([path, key]) => read(path, key)));
+        await Promise.all([...served].map(([path, key]) => read(path, key)));
       }
+      await owned.refresh([...ofOwners.values()]);
+      for (const [path, { key }] of last) if (isOwnerGroup(key.group) && !ofOwners.has(path)) last.delete(path);
+      for (const [path, key] of ofOwners) put(path, key, owned.find(key));
       const groups = [...last.values()];
       const nowMs = cluster.serverTimeMs();
       noteStuck(stuckSinceMs, groups, nowMs);
@@ -81,6 +88,23 @@ export function createObserver(context: StatusContext): Observer {
       return { nowMs, guards, answeredBy, ...seen, unansweredSinceMs };
     },
   };
+}
+
+/**
+ * The groups to read by their paths: those of StatefulSets, with all that were shown before, and those of other owners, which
+ * exist as long as their ledgers do.
+ */
+function keysOf(
+  context: StatusContext,
+  ledgers: Pick<LedgerLists, "groups">,
+  before: ReadonlyMap<string, Pick<GroupSnapshot, "key">>,
+): Readonly<Record<"served" | "ofOwners", ReadonlyMap<string, GroupKey>>> {
+  const isShown = ({ group }: GroupKey) => context.group === undefined || group === context.group;
+  const isOwned = ({ group }: GroupKey) => isOwnerGroup(group);
+  const byPath = (keys: readonly GroupKey[]) => new Map(keys.filter(isShown).map((key) => [groupPathOf(key), key]));
+  const listed = ledgers.groups();
+  const known = [...context.groups(), ...listed, ...[...before.values()].map(({ key }) => key)];
+  return { served: byPath(known.filter((key) => !isOwned(key))), ofOwners: byPath(listed.filter(isOwned)) };
 }
 
 const noContents = { reservations: [], claims: [], verdicts: {} } as const;

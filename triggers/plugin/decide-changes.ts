@@ -41,9 +41,10 @@ function factsOf({ unansweredSince, leftOut, needsPerson, groups, waiting, volum
   return facts;
 }
 
-function describeGroup({ state, updated, wanted, ready, functions }: GroupStatus): string {
+function describeGroup({ state, updated, wanted, ready, functions, restarts }: GroupStatus): string {
   const verdicts = functions.flatMap(({ recorded: { guard, sentence: message } }) =>
     guard === "done" ? [] : [`${guard}: ${message}`],
   );
-  return [`${state}, ${updated} of ${wanted} updated, ${ready} ready`, ...verdicts].join("; ");
+  const ofProcesses = restarts.map((one) => `restart of ${one.zone} ${one.pods}: ${one.state}`);
+  return [`${state}, ${updated} of ${wanted} updated, ${ready} ready`, ...verdicts, ...ofProcesses].join("; ");
 }

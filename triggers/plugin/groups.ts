@@ -2,7 +2,7 @@
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
-import { isMember } from "../../functions/shared/groups/governing.ts";
+import { isMember, ledgerGroupsOf } from "../../functions/shared/groups/governing.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger/lease.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
@@ -53,7 +53,10 @@ export async function findNamespaces(cluster: Cluster): Promise<readonly string[
   return [...new Set([...items, ...leases].map(({ metadata: { namespace = "" } }) => namespace))].sort();
 }
 
-/** Groups by label, by budget (rule R1), and those with nothing but a ledger, by name. Throws ClusterError. */
+/**
+ * Groups by label, by budget (rule R1), of StatefulSets without either that need a ledger, and those with nothing but a ledger, by
+ * name. Throws ClusterError.
+ */
 export async function findGroups({ cluster, cache }: Context, namespace: string): Promise<FoundGroups> {
   const [{ statefulSets }, budgets, leases] = await Promise.all([
     listStatefulSets(cluster, namespace),
@@ -64,8 +67,9 @@ export async function findGroups({ cluster, cache }: Context, namespace: string)
   const ofBudgets = budgets
     .map(({ name }) => groupOfBudget(name))
     .filter((group) => statefulSets.some((one) => isMember(one, { namespace, group }, budgets)));
+  const alone = statefulSets.flatMap((one) => ledgerGroupsOf(one, budgets)).map(({ group }) => group);
   const left = leases.map(ledgerGroupOf);
-  const groups = [...labelled, ...ofBudgets, ...left].filter((group) => group !== undefined);
+  const groups = [...labelled, ...ofBudgets, ...alone, ...left].filter((group) => group !== undefined);
   const strays = leases.filter((_, index) => left[index] === undefined).map(({ metadata }) => metadata.name);
   return { keys: [...new Set(groups)].sort().map((group) => ({ namespace, group })), strays: strays.sort() };
 }

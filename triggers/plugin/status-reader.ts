@@ -96,23 +96,15 @@ function openStatus(
   const reader = createListReader(omitForbidden(cluster, new Map()), namespaces);
   const context: StatusContext = {
     cluster: wrapCluster(cluster, { sleep: (_, signal) => cluster.sleep(longestReadMs, signal) }),
-    cache: { read: (key, need) => (group === undefined || key.group === group ? reader.read(key, need) : emptyView) },
+    cache: reader,
     groups,
+    ...(group === undefined ? {} : { group }),
     guards: Object.fromEntries(table.map(({ name, guards }) => [name, guards])),
     suspendsVolumes: true,
     answeredBy: { replica: hostname(), version: manifest.version, mode: "shadow", namespaces: namespaces ?? null },
   };
   return definition?.open(context) ?? (async () => undefined);
 }
-
-/** The view of a group that is not asked for. */
-const emptyView = Promise.resolve({
-  ...{ workloads: [], neighbours: [], budgets: [], hasPods: undefined },
-  statefulSetsReadMs: undefined,
-  podsOf: () => [],
-  pod: () => undefined,
-  ...{ seenThrough: 0, membersThrough: 0, consistentAt: undefined },
-});
 
 /** The same cluster, but equal LISTs that are under way at one time are one. */
 function shareLists(cluster: Cluster): Cluster {

@@ -88,15 +88,20 @@ function todoLines({ todo }: Pick<GuardExplanation, "todo">): readonly string[] 
 }
 
 function groupLines(group: GroupStatus, at: string, emphasize: Emphasis): readonly string[] {
-  const { state, updated, wanted, ready, lastReadyAt, zones, functions } = group;
+  const { state, updated, wanted, ready, lastReadyAt, zones, functions, restarts, owner } = group;
   const last = lastReadyAt === null ? "" : `, last pod ready ${age(lastReadyAt, at)} ago`;
   const summary = `${emphasize(groupPathOf(group))}: ${state}, ${updated} of ${wanted} updated, ${ready} ready${last}`;
   const verdicts = functions.flatMap(({ function: by, recorded }) => [
     `  ${by}: ${recorded.guard}${since(recorded.since, at)}: ${recorded.sentence}`,
     ...(recorded.ends === null ? ["  this version does not know it"] : todoLines(recorded)),
   ]);
+  const ofProcesses = restarts.flatMap(({ zone, pods, state: how, guard, since: began, sentence: message, todo }) => [
+    `  restart of ${zone} ${pods}: ${how}${guard === null ? "" : `, ${guard}`}${since(began, at)}: ${message}`,
+    ...todoLines({ todo }),
+  ]);
   const headings = ["ZONE", "UPDATED", "READY", "DOWN", "REVISION", "NOW"];
-  return [summary, ...verdicts, ...tableOf(headings, zones.map(zoneRow), emphasize)];
+  const rows = zones.map((zone) => zoneRow(zone, owner === null));
+  return [summary, ...verdicts, ...ofProcesses, ...tableOf(headings, rows, emphasize)];
 }
 
 function volumeRow(at: string) {
@@ -108,7 +113,9 @@ function volumeRow(at: string) {
   ];
 }
 
-function zoneRow({ name, updated, wanted, ready, downCount, maxUnavailable, revision, paused, cells }: ZoneStatus) {
+/** Pods of another owner than a StatefulSet have no revision that Sluice knows. */
+function zoneRow(zone: ZoneStatus, hasRevision: boolean) {
+  const { name, updated, wanted, ready, downCount, maxUnavailable, revision, paused, cells } = zone;
   const { from, to } = revision;
   const shown = cells.filter(({ cell }) => cell !== "ready");
   const more = shown.length - mostRuns;
@@ -123,7 +130,9 @@ function zoneRow({ name, updated, wanted, ready, downCount, maxUnavailable, revi
     `${updated}/${wanted}`,
     `${ready}/${wanted}`,
     `${downCount} of ${maxUnavailable}`,
-    [...(from === null ? [] : [from]), to ?? "unknown"].map((one) => one.replace(`${name}-`, "")).join(" to "),
+    hasRevision
+      ? [...(from === null ? [] : [from]), to ?? "unknown"].map((one) => one.replace(`${name}-`, "")).join(" to ")
+      : "-",
     now.join("; ") || "-",
   ];
 }

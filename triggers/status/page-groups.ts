@@ -12,7 +12,7 @@ export function groupsAtWork(groups: readonly GroupStatus[], at: string): Markup
     const counts = html`<b>${updated} of ${wanted} updated</b> · ${ready} ready`;
     return html`<article class="card group" id="${idOf(group)}"><div class="head"><h3>${name} <span class="quiet">${namespace}</span></h3>
 <div>${counts} · ${state}${ago(lastReadyAt, at, "· last pod ready ")}</div></div>
-${verdictsOf(group, at)}${bars(group)}${zonesTable(group)}</article>
+${verdictsOf(group, at)}${restartsOf(group, at)}${bars(group)}${zonesTable(group)}</article>
 `;
   });
   return section("work", "At work", plural(groups.length, "group"), html`${cards}${legend}`);
@@ -24,7 +24,7 @@ export function groupsAtRest(groups: readonly GroupStatus[], at: string): Markup
     const { namespace, group: name, zones, ready, wanted, lastReadyAt } = group;
     const counts = `${plural(zones.length, "zone")}, ${ready} of ${wanted} ready`;
     return html`<li id="${idOf(group)}"><details><summary><b>${name}</b> <span class="quiet">${namespace}</span> ${counts}${ago(lastReadyAt, at, "· last pod ready ")}</summary>
-${verdictsOf(group, at)}${zonesTable(group)}</details></li>
+${verdictsOf(group, at)}${restartsOf(group, at)}${zonesTable(group)}</details></li>
 `;
   });
   return section("rest", "At rest", plural(groups.length, "group"), html`<ul class="card rest">${lines}</ul>`);
@@ -43,6 +43,15 @@ function verdictsOf({ functions }: GroupStatus, at: string): Markup {
   return html`<dl class="why">${rows}</dl>`;
 }
 
+function restartsOf({ restarts }: GroupStatus, at: string): Markup {
+  if (restarts.length === 0) return nothing;
+  const rows = restarts.map(({ zone, pods, state, guard, ends, sentence, since: began, todo }) => {
+    const where = html`${zone} ${pods}`;
+    return html`<dt>restart of ${where}</dt><dd>${state} ${guardSign(guard, ends)}${sentence}${since(began, at)}${todoLine(todo)}</dd>`;
+  });
+  return html`<dl class="restarts">${rows}</dl>`;
+}
+
 /** How many pods of each zone are ready on the wanted revision. */
 function bars({ zones }: GroupStatus): Markup {
   const all = zones.map(({ name, updated, wanted }) => {
@@ -54,15 +63,17 @@ function bars({ zones }: GroupStatus): Markup {
   return html`<div class="bars">${all}</div>`;
 }
 
-function zonesTable({ group, zones }: GroupStatus): Markup {
+function zonesTable({ group, zones, owner }: GroupStatus): Markup {
   const head = ["zone, revision", "pods, by ordinal", "updated", "ready", "down, limit", "now"];
   const columns = head.map((title) => html`<th scope="col">${title}</th>`);
-  return html`<div class="wide" role="group" aria-label="Zones of ${group}" tabindex="0"><table><caption class="hidden">Zones of ${group}</caption><thead><tr>${columns}</tr></thead><tbody>${zones.map(zoneRow)}</tbody></table></div>`;
+  return html`<div class="wide" role="group" aria-label="Zones of ${group}" tabindex="0"><table><caption class="hidden">Zones of ${group}</caption><thead><tr>${columns}</tr></thead><tbody>${zones.map((zone) => zoneRow(zone, owner))}</tbody></table></div>`;
 }
 
-function zoneRow(zone: ZoneStatus): Markup {
+/** Pods of another owner than a StatefulSet have no revision that Sluice knows. */
+function zoneRow(zone: ZoneStatus, owner: GroupStatus["owner"]): Markup {
   const { name, revision, wanted, updated, ready, downCount, maxUnavailable } = zone;
   const from = revision.from === null ? "" : `${revision.from} → `;
+  const shown = owner === null ? `${from}${revision.to ?? "not known yet"}` : owner;
   return html`
-<tr><th scope="row">${name}<small>${from}${revision.to ?? "not known yet"}</small></th><td>${podsOf(zone)}</td><td>${updated} of ${wanted}</td><td>${ready} of ${wanted}</td><td>${downCount} of ${maxUnavailable}</td><td>${stateOf(zone)}</td></tr>`;
+<tr><th scope="row">${name}<small>${shown}</small></th><td>${podsOf(zone, owner === null)}</td><td>${updated} of ${wanted}</td><td>${ready} of ${wanted}</td><td>${downCount} of ${maxUnavailable}</td><td>${stateOf(zone)}</td></tr>`;
 }

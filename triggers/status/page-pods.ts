@@ -30,7 +30,8 @@ export const legend = html`<ul class="legend" aria-label="What the signs mean">$
 )}</ul>
 `;
 
-export function podsOf({ name, cells }: ZoneStatus): Markup {
+/** Pods of another owner than a StatefulSet are counted, because their names have no ordinals. */
+export function podsOf({ name, cells }: ZoneStatus, isNamedByOrdinal: boolean): Markup {
   const count = cells.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   const runs = cells.map(({ first, last, cell }) => {
     const ordinals = first === last ? String(first) : `${first} to ${last}`;
@@ -42,7 +43,7 @@ export function podsOf({ name, cells }: ZoneStatus): Markup {
   const shown = cells.flatMap(({ first, last, cell }) =>
     Array.from({ length: last - first + 1 }, (_, index) => {
       const { name: sign, letter, meaning } = signs[cell];
-      return html`<i class="${sign}" title="${name}-${first + index}: ${meaning}">${letter}</i>`;
+      return html`<i class="${sign}" title="${name}${isNamedByOrdinal ? "-" : ", pod "}${first + index}: ${meaning}">${letter}</i>`;
     }),
   );
   return html`<div class="pods" role="img" aria-label="${text}">${shown}</div>`;

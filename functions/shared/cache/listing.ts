@@ -211,7 +211,7 @@ export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<
  * ClusterError.
  */
 export async function readOwnedView(
-  cluster: Cluster,
+  cluster: Pick<Cluster, "list" | "monotonicMs">,
   key: GroupKey,
   { settledThrough }: Pick<ViewNeed, "settledThrough">,
 ): Promise<GroupView<OwnedZone>> {

@@ -198,6 +198,8 @@ export interface StatusContext {
   readonly cache: Pick<GroupCache, "read">;
   /** The groups that the watches have delivered. Some may have vanished since. */
   groups(): Iterable<GroupKey>;
+  /** Only groups of this name are shown; absent: all of them. */
+  readonly group?: string;
   /** The guards of each function, by its name. */
   readonly guards: Readonly<Record<string, Guards>>;
   readonly answeredBy: AnsweringProcess;

@@ -11,7 +11,7 @@ export interface Status {
   readonly unansweredSince: string | null;
   readonly answeredBy: AnsweringProcess;
   readonly needsPerson: readonly PersonEntry[];
-  /** Groups at work first, then by namespace and name. */
+  /** Groups at work first, and idle ones last; then by namespace and name. */
   readonly groups: readonly GroupStatus[];
   /** At least these: Events report one reason for each zone and minute. Null if Events could not be listed. */
   readonly waiting: readonly WaitingEviction[] | null;
@@ -35,14 +35,16 @@ export interface AnsweringProcess {
 }
 
 /**
- * `done`: every wanted pod is ready at the wanted revision. `idle`: also nothing is reserved or claimed, and no eviction waited
- * or was refused in the last two minutes. `working`: neither.
+ * `done`: every wanted pod is ready at the wanted revision. `idle`: also nothing is reserved or claimed, no restart of a process
+ * waits or has failed, and no eviction waited or was refused in the last two minutes. `working`: neither.
  */
 export type GroupState = "idle" | "done" | "working";
 
 export interface GroupStatus {
   readonly namespace: string;
   readonly group: string;
+  /** What controls its pods where no StatefulSet does, such as `FoundationDBCluster.apps.foundationdb.org/orders`; else null. */
+  readonly owner: string | null;
   readonly state: GroupState;
   readonly wanted: number;
   /** Pods that are ready at the wanted revision. */
@@ -53,6 +55,23 @@ export interface GroupStatus {
   readonly zones: readonly ZoneStatus[];
   /** The last verdict of each function. */
   readonly functions: readonly { readonly function: string; readonly recorded: RecordedStatus }[];
+  /** The restarts of processes inside their pods that are under way, wait, or have failed: one for each zone and state. */
+  readonly restarts: readonly RestartStatus[];
+}
+
+export interface RestartStatus extends GuardExplanation {
+  readonly zone: string;
+  /** The ordinals of its pods, such as `0-4,7`. */
+  readonly pods: string;
+  /**
+   * `waiting`: a user asked for it, and it has not begun. `unserved`: it never begins, because no function begins any in such a
+   * group. `parked`: the process stays stopped until its user wants it again.
+   */
+  readonly state: "at work" | "waiting" | "unserved" | "failed" | "parked";
+  /** Null where no function has written why it waits. */
+  readonly guard: string | null;
+  readonly sentence: string;
+  readonly since: string | null;
 }
 
 export interface RecordedStatus extends GuardExplanation {
@@ -69,11 +88,11 @@ export interface ZoneStatus {
   readonly ready: number;
   readonly updated: number;
   readonly outdated: number;
-  /** How many count as down now: those that are reserved or claimed are among them. */
+  /** How many count as down now: those that are reserved or claimed are among them. Of another owner a claim names no ordinal. */
   readonly downCount: number;
   readonly maxUnavailable: number;
   readonly paused: boolean;
-  /** `from` is null if no pod is outdated, `to` until the StatefulSet controller has seen the last change. */
+  /** `from` is null if no pod is outdated, `to` until the StatefulSet controller has seen the last change, and without one. */
   readonly revision: { readonly from: string | null; readonly to: string | null };
   /** All wanted ordinals, and those that are reserved beside them, in their order. */
   readonly cells: readonly CellRun[];
@@ -97,6 +116,8 @@ export type PersonReason =
   | "ledger-unreadable"
   | "malformed-annotation"
   | "claim-overdue"
+  | "restart-failed"
+  | "restart-unserved"
   | "volume-removal-near"
   | "certificate-ends";
 

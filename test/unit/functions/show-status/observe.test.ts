@@ -1,7 +1,9 @@
 /** What a process reads for the status: views in its memory, and ledgers while clients ask. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { showStatus } from "../../../../functions/show-status/function.ts";
+import { createLedgerOf, createLoneRestart, loneGroup } from "../../../support/status-groups.ts";
 import { createTestWorld } from "../../triggers/server/world.ts";
 import { guards } from "./given.ts";
 import { answeredBy, failing, started } from "./started.ts";
@@ -80,6 +82,19 @@ test("a group whose StatefulSets are gone is not shown any more", async () => {
   assert.equal((await read(10))?.groups.length, 1);
   for (const { metadata } of world.store.list("statefulsets").items) world.store.delete("statefulsets", metadata);
   assert.deepEqual((await read(20))?.groups, []);
+});
+
+test("a group that nothing but its ledger names is shown until its StatefulSet and its ledger are gone", async () => {
+  const { read, world } = await started();
+  createLoneRestart(world, "app");
+  const names = ["sluice.dev/restart-manager", "sluice.dev/restart-manager-secret"];
+  world.annotate({ namespace: "app", name: "alone-x" }, Object.fromEntries(names.map((name) => [name, null])));
+  createLedgerOf(world, "app", loneGroup);
+  const shown = async (seconds: number) => (await read(seconds))?.groups.map(({ group }) => group);
+  assert.deepEqual(await shown(10), ["ingester", loneGroup]);
+  world.store.delete("statefulsets", { namespace: "app", name: "alone-x" });
+  world.store.delete("leases", { namespace: "app", name: ledgerName(loneGroup) });
+  assert.deepEqual(await shown(20), ["ingester"]);
 });
 
 test("a Lease of another client is no ledger, whatever its name is, and one with the label of ledgers that cannot be read needs a person", async () => {

@@ -4,6 +4,14 @@ import { test } from "node:test";
 import type { Status } from "../../../../functions/shared/contract/status.ts";
 import { ClusterError, type StatefulSetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
+import { owner, group as ownerGroup } from "../../../support/owned.ts";
+import {
+  createLedgerOf,
+  createLoneRestart,
+  createOwnedGroup,
+  loneGroup,
+  writePhase,
+} from "../../../support/status-groups.ts";
 import { Harness, ledgerKey, namespace, refused } from "../../shared/reconcile/harness.ts";
 import { readServed } from "./served-status.ts";
 import { sluice, writes } from "./terminal.ts";
@@ -61,6 +69,15 @@ const states: Readonly<Record<string, (harness: Harness) => unknown>> = {
   "a guard of a later version": (harness) => writeVerdict(harness, "later-guard"),
   "an annotation that does not parse": (harness) => annotate(harness, { "rollout-max-unavailable": "many" }),
   "a paused zone": (harness) => annotate(harness, { "grafana.com/rollout-paused": "true" }),
+  "a group of another owner": (harness) => {
+    createOwnedGroup(harness.world, namespace, ["a", "b"], 2);
+    return harness.goOn(10_000);
+  },
+  "a restart that only a person ends, without a group": ({ world }) => {
+    createLoneRestart(world, namespace);
+    createLedgerOf(world, namespace, loneGroup);
+    writePhase(world, namespace, "alone-x-2", "schedule-rolling");
+  },
   "no group any more": (harness) => {
     for (const { metadata } of harness.world.store.list("statefulsets").items)
       harness.world.store.delete("statefulsets", { namespace, name: metadata.name });
@@ -87,10 +104,61 @@ for (const [state, make] of Object.entries(states)) {
     const own: Status = JSON.parse(out || "null") ?? served;
     const same = (status: Status | undefined) => ({ ...status, at: "", answeredBy: undefined });
     assert.deepEqual(same(own), same(served));
-    assert.equal(served?.groups.length, state === "no group any more" ? 0 : 1);
+    const besides = /another owner|without a group/.test(state) ? 1 : 0;
+    assert.equal(served?.groups.length, state === "no group any more" ? 0 : 1 + besides);
     assert.equal(served?.needsPerson.length, Number(/cannot be read|only a person|does not parse/.test(state)));
   });
 }
+
+test("a group of another owner has its zones without a revision, also by its name, and lacks only the right to list volume claims", async () => {
+  const harness = new Harness();
+  createOwnedGroup(harness.world, namespace, ["a", "b"], 2);
+  await harness.goOn(10_000);
+  harness.world.store.delete("pods", { namespace, name: "b-1" }, {});
+  for (const line of ["status", `status ${ownerGroup}`]) {
+    const { out } = await sluice(harness, line);
+    assert.ok(out.includes(`\ndb/${ownerGroup}: working, 3 of 4 updated, 3 ready`), out);
+    assert.match(out, /\nb +1\/2 +1\/2 +1 of 1 +- +terminating: 1\n/);
+  }
+  const { groups }: Status = JSON.parse((await sluice(harness, `status ${ownerGroup} -o json`)).out);
+  assert.deepEqual(
+    groups.map((one) => one.owner),
+    [owner],
+  );
+  harness.interfere = ({ verb, resource }) => {
+    if (verb === "list" && resource === "persistentvolumeclaims") throw refused(403, "cannot list volume claims");
+  };
+  const without = await sluice(harness, "status");
+  assert.equal(without.code, 0);
+  assert.match(without.out, /^NOT SHOWN .*group db\/owner:\S+.*: .*cannot list volume claims$/m);
+});
+
+test("restarts are shown with their pods, their state and what to do, of a StatefulSet without a group as well", async () => {
+  const harness = new Harness();
+  createLoneRestart(harness.world, namespace);
+  for (const pod of ["alone-x-0", "alone-x-1"]) writePhase(harness.world, namespace, pod, "schedule");
+  const { out } = await sluice(harness, "status");
+  assert.match(
+    out,
+    /^NEEDS YOU: 1\ndb\/alone-x: restart-unserved\n {2}alone-x has no rollout-group, and no function begins/m,
+  );
+  assert.match(out, /\ndb\/statefulset:alone-x: done, 3 of 3 updated/);
+  assert.match(
+    out,
+    /\n {2}restart of alone-x 0-1: unserved: alone-x has no .*\n {2}To do: give the StatefulSet a rollout-group/,
+  );
+  writePhase(harness.world, namespace, "alone-x-0", "failed");
+  const failed = await sluice(harness, "status");
+  assert.match(
+    failed.out,
+    /\n {2}restart of alone-x 0: failed, restart-failed: the restart of the process of alone-x: 0 has failed/,
+  );
+  const watching = await watched(harness, 1);
+  assert.match(
+    watching.out,
+    /db\/statefulset:alone-x: done, .*; restart of alone-x 0: failed; restart of alone-x 1: unserved/,
+  );
+});
 
 test("a volume that stays after its pod is shown, also for its group alone", async () => {
   const harness = new Harness();

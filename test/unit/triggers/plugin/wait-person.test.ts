@@ -4,6 +4,7 @@ import { test } from "node:test";
 import type { PersonEntry, PersonReason, Status } from "../../../../functions/shared/contract/status.ts";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
+import { createLedgerOf, createLoneRestart, loneGroup, writePhase } from "../../../support/status-groups.ts";
 import { Harness, namespace } from "../../shared/reconcile/harness.ts";
 import { missingIn } from "../status/compared.ts";
 import { readElements } from "../status/elements.ts";
@@ -90,6 +91,15 @@ const keepVolume = (hours: number) => (harness: Harness) => {
   });
 };
 
+const failRestart = (harness: Harness) => writePhase(harness.world, namespace, `${first}-0`, "failed");
+
+/** A restart in a StatefulSet that is in no group. Undefined: none is asked for. */
+const askAlone = (phase: string | undefined) => (harness: Harness) => {
+  createLoneRestart(harness.world, namespace);
+  createLedgerOf(harness.world, namespace, loneGroup);
+  if (phase !== undefined) writePhase(harness.world, namespace, "alone-x-1", phase);
+};
+
 const writeLedger = (annotation: string) => (harness: Harness) => harness.writeLedger({ [annotation]: "no JSON" });
 const untouched = () => {};
 
@@ -150,6 +160,18 @@ const cases: Readonly<Record<PersonReason, Cases>> = {
   "claim-overdue": {
     so: [{ start: atRest, make: claimDownscale(30), code: 0 }],
     nearly: { start: atRest, make: claimDownscale(0) },
+  },
+  "restart-failed": {
+    so: [
+      { start: rolling, make: failRestart, code: 1 },
+      { start: atRest, make: failRestart, code: 0 },
+      { start: atRest, make: askAlone("failed"), code: 0 },
+    ],
+    nearly: { start: atRest, make: askAlone("cancel") },
+  },
+  "restart-unserved": {
+    so: [{ start: atRest, make: askAlone("schedule"), code: 0 }],
+    nearly: { start: atRest, make: askAlone(undefined) },
   },
   "volume-removal-near": {
     so: [

@@ -36,6 +36,7 @@ const places: Readonly<Record<string, (scope: PageElement) => readonly PageEleme
   groups: (page) => [...page.all("article"), ...page.all("ul.rest").flatMap((list) => list.all("li"))],
   "groups.zones": bodyRows,
   "groups.functions": (group) => group.all("dl.why").flatMap(termsOf),
+  "groups.restarts": (group) => group.all("dl.restarts").flatMap(termsOf),
   waiting: (page) => rowsOf(page, "evictions"),
   events: (page) => rowsOf(page, "events"),
   parked: (page) => rowsOf(page, "parked"),
@@ -92,13 +93,14 @@ const otherwise: Readonly<Record<string, Check>> = {
   "groups.zones.outdated": (count: number, row) =>
     columnOf(row, 5).split(", ").includes(`${count} outdated`) === count > 0,
   "groups.zones.paused": (paused: boolean, row) => columnOf(row, 5).split(", ").includes("paused") === paused,
-  "groups.zones.cells.first": (first: number, row, [run, zone]) => hasPod(row, zone, first, run),
-  "groups.zones.cells.last": (last: number, row, [run, zone]) => hasPod(row, zone, last, run),
+  "groups.zones.cells.first": (first: number, row, [run, zone, group]) => hasPod(row, { zone, group, run }, first),
+  "groups.zones.cells.last": (last: number, row, [run, zone, group]) => hasPod(row, { zone, group, run }, last),
   "groups.zones.cells.cell": (cell: Cell, row, [run]) =>
     [row.text, ...row.values("aria-label")].some((text) => text.includes(`${ordinalsOf(run)} ${meanings[cell]}`)),
   // The colour of the guard.
   "groups.functions.recorded.ends": (ends: string, verdict, [recorded]) =>
     recorded?.guard === "" || verdict.all(`span.${colours[ends]}`).length === 1,
+  "groups.restarts.ends": (ends: string, entry) => entry.all(`span.${colours[ends]}`).length === 1,
   "waiting.refused": (refused: boolean, row) => columnOf(row, 2).startsWith(refused ? "refused" : "waits"),
 };
 
@@ -113,8 +115,15 @@ const absent: Readonly<Record<string, Check>> = {
   "groups.lastReadyAt": (_: null, group) => !hasText(group, "last pod ready"),
   "groups.functions.recorded.ends": (_: null, verdict) => hasText(verdict, "this version does not know it"),
   "groups.functions.recorded.todo": (_: null, verdict) => verdict.all("p.todo").length === 0,
+  "groups.owner": (_: null, group, [item]) => zonesOf(item).every((zone) => hasText(group, shownRevision(zone))),
+  "groups.restarts.guard": (_: null, entry) => entry.all("span.guard").length === 0,
+  "groups.restarts.since": (_: null, entry) => entry.all("time").length === 0,
+  "groups.restarts.ends": (_: null, entry) => entry.all("span.guard").length === 0,
+  "groups.restarts.todo": (_: null, entry) => entry.all("p.todo").length === 0,
   "groups.zones.revision.from": (_: null, row) => !hasText(row.one("th"), "→"),
-  "groups.zones.revision.to": (_: null, row) => hasText(row.one("th"), "not known yet"),
+  // Pods of another owner have no revision.
+  "groups.zones.revision.to": (_: null, row, [, , group]) =>
+    hasText(row.one("th"), "not known yet") === (group?.owner === null),
   "parked.node": (_: null, row) => columnOf(row, 3).startsWith(" for "),
   "volumes.zone": (_: null, row) => columnOf(row, 1) === "",
   "volumes.suspendedAt": (_: null, row) => !hasText(row, " ago"),
@@ -124,17 +133,25 @@ const absent: Readonly<Record<string, Check>> = {
   volumes: (_: null, page) => rowsOf(page, "volumes").length === 0,
 };
 
+const zonesOf = (group: Item | undefined) =>
+  (group?.zones ?? []) as readonly Status["groups"][number]["zones"][number][];
+const shownRevision = ({ revision: { to } }: { readonly revision: { readonly to: string | null } }) =>
+  to ?? "not known yet";
+
 const ordinalsOf = (run: Item | undefined) =>
   run?.first === run?.last ? `${run?.first}` : `${run?.first} to ${run?.last}`;
 
 /** Each pod has a sign that names it, unless the zone is shown in words. */
-function hasPod(row: PageElement, zone: Item | undefined, ordinal: number, run: Item | undefined): boolean {
+function hasPod(
+  row: PageElement,
+  { zone, group, run }: Readonly<Record<"zone" | "group" | "run", Item | undefined>>,
+  ordinal: number,
+): boolean {
   const cells = (zone?.cells ?? []) as readonly { readonly first: number; readonly last: number }[];
   if (cells.reduce((sum, { first, last }) => sum + last - first + 1, 0) > mostSigns)
     return row.all("span.runs").some((runs) => hasText(runs, `${ordinalsOf(run)} `));
-  return row
-    .all("i")
-    .some(({ attributes: { title } }) => title === `${zone?.name}-${ordinal}: ${meanings[run?.cell as Cell]}`);
+  const pod = group?.owner === null ? `${zone?.name}-${ordinal}` : `${zone?.name}, pod ${ordinal}`;
+  return row.all("i").some(({ attributes: { title } }) => title === `${pod}: ${meanings[run?.cell as Cell]}`);
 }
 
 const isTime = (text: string) => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
