@@ -10,6 +10,7 @@ import type { RunningProcess } from "../shared/ledger/process-claim.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { renewClaim, writeClaims } from "../shared/transaction/claims.ts";
+import { claimStoodForMs } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -23,7 +24,6 @@ import { databaseOfClaims } from "./database/of-claims.ts";
 import { restartRequeueMs } from "./decide.ts";
 import { restartParked } from "./decide-parked.ts";
 import { databaseUnknown, decideStep, phases, podOfClaim, type Step, shownPhase } from "./decide-step.ts";
-import { knownFor } from "./known-for.ts";
 import { lastWait, name, noteWait } from "./observe.ts";
 import { reportAsked, reportParked, reportUnparked } from "./report-parked.ts";
 import { isChanged, show } from "./show.ts";
@@ -54,7 +54,7 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
   const seen = await observeDatabase(database, claim, pod, answer);
   const where = { ...found, processes: runningIn(pod, answer, seen.membership) };
   const before = lastWait(memoryOf(observed.key), claim);
-  const times = { nowMs: cluster.serverTimeMs(), knownMs: knownFor(context, observed.key, claim) };
+  const times = { nowMs: cluster.serverTimeMs(), knownMs: claimStoodForMs(context, observed.key, claim) };
   const step = decideStep({ claim, where, answer, ...seen, before, ...times });
   if (step.kind === "wait") {
     noteWait(memoryOf(observed.key), claim, step);

@@ -60,7 +60,7 @@ export interface StepView {
   /** Undefined where no pod of the claim stands, so that no process manager was asked. */
   readonly answer: StatusAnswer | undefined;
   readonly nowMs: number;
-  /** For how long this process has known the claim as it is, in milliseconds; absent: for as long as its stamp says. */
+  /** For how long the claim has stood as it is for sure, in milliseconds; absent: for as long as its stamp says. */
   readonly knownMs?: number;
   /** Whether the database has the marker of the restart; absent where that is not asked. */
   readonly restriction?: Answered<boolean>;

@@ -9,6 +9,7 @@ import { wantedMembers } from "../../shared/ledger/claim-kinds.ts";
 import type { OwnClaimEnd } from "../../shared/reconcile/reconcile-claims.ts";
 import { readClaimedObjects } from "../../shared/transaction/claimed-objects.ts";
 import { renewClaim, writeClaims } from "../../shared/transaction/claims.ts";
+import { claimStoodForMs } from "../../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import { callManager, readStatus } from "../calls.ts";
@@ -18,7 +19,6 @@ import { askNodes, nodeOf } from "../database/nodes.ts";
 import { databaseOfClaims } from "../database/of-claims.ts";
 import { restartRequeueMs } from "../decide.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
-import { knownFor } from "../known-for.ts";
 import { name, noteWait } from "../observe.ts";
 import { isChanged, show } from "../show.ts";
 import { sumFor, type TogetherMember } from "./decide-member.ts";
@@ -96,7 +96,7 @@ async function readRestart(
     isAnchored: found.every(({ where }) => where.isAnchored || where.statefulSet === undefined),
     ...(await readRestriction(database, first(claims))),
     nowMs: cluster.serverTimeMs(),
-    knownMs: knownFor(context, observed.key, first(claims)),
+    knownMs: claimStoodForMs(context, observed.key, first(claims)),
   };
 }
 

@@ -58,12 +58,15 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]):
   const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
-  // What keeps Sluice from a restart of all also keeps a pod that may not start alone.
-  const isDisputed =
-    blocked !== undefined && (joins(verdict) || (verdict.kind === "wait" && verdict.guard === heldGuard));
+  const isDisputed = blocked !== undefined && dependsOnOthers(verdict);
   if (!isDisputed && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
   return blocked ? wait(blocked.guard, blocked.message, { requeueAfterMs }) : { ...verdict, requeueAfterMs };
+}
+
+/** What keeps Sluice from a restart of all also keeps a pod that may not start alone. */
+function dependsOnOthers(verdict: Verdict<RestartTarget>): boolean {
+  return joins(verdict) || (verdict.kind === "wait" && verdict.guard === heldGuard);
 }
 
 /** True where a restart of many begins, and other files have asked for it. */

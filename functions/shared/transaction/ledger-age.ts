@@ -80,14 +80,20 @@ export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): numbe
 const oldForSureMs = 900_000;
 
 /**
- * True where this process has known a claim as it stands for so long that no act rests on it any more (rule R9). The clocks of
- * API servers may be set, and each stamp looks old then. The first call for a claim begins that time.
+ * For how long a claim has stood as it is, for sure, in milliseconds: since this process has known it, or since its stamp, if that
+ * is so old. The clocks of API servers may be set, and each stamp looks old then. The first call for a claim begins that time.
  */
-export function isLongKnown(
+export function claimStoodForMs(
   { cluster }: Pick<Context, "cluster">,
   { namespace, group }: GroupKey,
   { id, stampMs }: Pick<KnownClaim, "id" | "stampMs">,
-): boolean {
+): number {
   const sinceMs = noteIn(knownClaims, cluster, `${namespace} ${group} ${id} ${stampMs}`);
-  return sinceMs + ledgerNewMs <= lastedMs(cluster) || cluster.serverTimeMs() - stampMs >= oldForSureMs;
+  const stampedForMs = cluster.serverTimeMs() - stampMs;
+  return stampedForMs >= oldForSureMs ? stampedForMs : lastedMs(cluster) - sinceMs;
+}
+
+/** True where a claim has stood as it is for so long that no act rests on it any more (rule R9). */
+export function isLongKnown(...claim: Parameters<typeof claimStoodForMs>): boolean {
+  return claimStoodForMs(...claim) >= ledgerNewMs;
 }

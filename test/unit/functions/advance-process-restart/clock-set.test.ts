@@ -102,3 +102,24 @@ for (const phase of ["schedule", "schedule-coordinated"])
           for (let after = 0; after < steps; after++) await restarted(phase, after, (stage) => set(stage, byMs));
         });
   });
+
+test("what has not stopped for a quarter of an hour is killed even by a process that has only just begun", async () => {
+  const stage = await ClockStage.of();
+  const [name = ""] = names;
+  stage.manager(name).ends = false;
+  stage.write(name, "schedule");
+  const isAsked = (verb: string) => stage.manager(name).calls.some((call) => call.startsWith(verb));
+  await stage.until("the stop", () => isAsked("stop"));
+  const begin = async (minutes: number) => {
+    await stage.goOn(minutes * 60_000);
+    stage.anew();
+    stage.hear();
+    await stage.step();
+  };
+  for (let minute = 1; minute < 14; minute++) {
+    await begin(1);
+    assert.equal(isAsked("kill"), false, `after ${minute} minutes`);
+  }
+  await begin(2);
+  await stage.until("the kill", () => isAsked("kill"), 5);
+});

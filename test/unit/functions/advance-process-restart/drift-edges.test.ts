@@ -60,7 +60,7 @@ suite("pods that are asked", () => {
     const left = { ...first, terminating: true, restart: coordinated };
     const decided = (sum: string) => {
       const pods = [{ ...left, restartReason: `drift coordinated ${sum}` }, second];
-      return decideDrift([{ ...zone, pods }], [known({ ...zone, pods })]).targets.map(({ phase }) => phase);
+      return decideDrift([{ ...zone, pods }], [known({ ...zone, pods })], nowMs).targets.map(({ phase }) => phase);
     };
     assert.deepEqual(decided(old), []);
     assert.deepEqual(decided(wanted), ["schedule-coordinated"], "those of now do");
@@ -70,7 +70,7 @@ suite("pods that are asked", () => {
     const zone = zoneOf({ revision: undefined } as never, { updateRevision: undefined } as never);
     const running = new Map(zone.pods.map(({ uid }) => [uid, old]));
     const changed = { running, expected: new Map([["cluster.name", "b"]]) };
-    assert.equal(decideDrift([zone], [known(zone, changed)]).blocked?.guard, "rollout-due");
+    assert.equal(decideDrift([zone], [known(zone, changed)], nowMs).blocked?.guard, "rollout-due");
   });
 });
 
