@@ -3,7 +3,8 @@
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { StatusAnswer } from "./calls.ts";
+import type { ManagerStatus, StatusAnswer } from "./calls.ts";
+import type { FilesChange } from "./drift/decide-settings.ts";
 
 /** The content of one Secret for another, which is as it was read. */
 export interface FilesCopy {
@@ -25,8 +26,9 @@ export type FilesState =
       readonly copy: FilesCopy;
       /** What keeps one process from a start with these files alone; absent: it may. */
       readonly together?: Blocked | undefined;
+      readonly change?: FilesChange | undefined;
     }
-  | { readonly kind: "same"; readonly sum: string };
+  | { readonly kind: "same"; readonly sum: string; readonly change?: FilesChange | undefined };
 
 /** The guard of files that no process starts with alone. */
 export const heldGuard = "restart-config-together";
@@ -53,6 +55,12 @@ export function blockedByFiles(
   if (waitedMs < broughtWithinMs) return { guard: "config-coming", message: `the kubelet brings files: ${sums}` };
   const what = "see whether the pod mounts the Secret whole, and whether its kubelet runs";
   return { guard: "config-not-there", message: `the files have not come within 3 minutes: ${sums}; ${what}` };
+}
+
+/** True where a process manager reports no files of this sum, so that it refuses to start the process with them. */
+export function hasNone(sum: string | undefined, answer: ManagerStatus): boolean {
+  const { mountedSum, triedSum, runningSum } = answer;
+  return sum !== undefined && ![mountedSum, triedSum, runningSum].includes(sum);
 }
 
 /** True for a pod whose restart has failed with other files than are expected now. */

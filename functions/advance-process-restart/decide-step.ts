@@ -7,6 +7,7 @@ import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { ManagerStatus, StatusAnswer, Verb } from "./calls.ts";
 import type { Answered } from "./database/exchange.ts";
+import { hasNone } from "./decide-files.ts";
 import { isFreeAgain, isParkingWanted, isResting, isUnparked, restOf, sumToStart } from "./decide-parked.ts";
 
 /**
@@ -162,6 +163,15 @@ function isOurs({ id, epoch }: KnownClaim, { lastEpoch, restartId }: ManagerStat
   return lastEpoch === epoch && restartId === id;
 }
 
+export const unconfirmed =
+  "its server has confirmed no start for more than an hour: write schedule on it to start it with the mounted files";
+
+/** A start without files is refused each time. Any other one may still arrive, and has another hour for that. */
+export function isRefused(claim: KnownClaim, answer: ManagerStatus, nowMs: number): boolean {
+  const { sum, stampMs, sinceMs = stampMs } = claim;
+  return nowMs - sinceMs >= (hasNone(sum, answer) ? longestMs : 2 * longestMs);
+}
+
 /**
  * A call that has not arrived: it is sent again when its first sender must have given up, and with an epoch that is accepted.
  * Undefined if it has arrived.
@@ -170,6 +180,8 @@ function sendAgain({ claim, nowMs }: StepView, pod: Pod, answer: ManagerStatus):
   if (isOurs(claim, answer)) return undefined;
   if (nowMs - claim.stampMs < finishAfterMs)
     return waitFor("restart-calling", `the server of ${pod.name} has not confirmed ${verbOf(claim)} yet`);
+  if (verbOf(claim) === "start" && isRefused(claim, answer, nowMs))
+    return { kind: "end", shown: "failed", message: `${pod.name} is not back: ${unconfirmed}` };
   // No start is accepted while the process ends, and only a stop that takes too long is followed by a kill.
   if (claim.phase === phases.withdrawing && answer.state === "stopping")
     return { kind: "call", changes: { phase: phases.stopping, epoch: nextEpoch(claim, answer) } };

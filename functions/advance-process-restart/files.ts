@@ -12,7 +12,7 @@ import { apiMessage, type ClusterError, hasCode, lackOf, type SecretObject } fro
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { FilesCopy, FilesState } from "./decide-files.ts";
-import { whyTogether } from "./drift/decide-settings.ts";
+import { type FilesChange, whyTogether } from "./drift/decide-settings.ts";
 import { readSettings } from "./drift/settings.ts";
 import { sumOf } from "./process-manager/kept-files.ts";
 
@@ -66,7 +66,8 @@ export async function readFiles(
   const unreadable = blockedByMainFile(expected);
   if (unreadable !== undefined) return { kind: "blocked", blocked: unreadable };
   const sum = sumOfSecret(expected);
-  if (sumOfSecret(mounted) === sum) return { kind: "same", sum };
+  const change = changeOf(expected, mounted);
+  if (sumOfSecret(mounted) === sum) return { kind: "same", sum, change };
   const stays = `the files of ${files.expected} cannot be copied into ${files.mounted}`;
   if (mounted.immutable === true)
     return blocked("restart-config-refused", `${stays}, which is immutable: make it anew without that`);
@@ -74,16 +75,21 @@ export async function readFiles(
   const refused = memoryOf(context, key).refused.get(copy.name);
   if (refused?.copy === identityOf(copy, sum) && context.cluster.monotonicMs() - refused.sinceMs < refusedForMs)
     return blocked("restart-config-refused", `${stays}: ${refused.message}`);
-  return { kind: "differs", sum, copy, together: blockedAlone(expected, mounted) };
+  // Without mounted files no process runs.
+  const isEmpty = Object.keys(mounted.data ?? {}).length === 0;
+  return { kind: "differs", sum, copy, change, together: isEmpty ? undefined : blockedAlone(expected, change) };
+}
+
+/** Undefined for expected files that cannot be parsed. */
+function changeOf({ metadata, data }: SecretObject, mounted: SecretObject): FilesChange | undefined {
+  const [expected, before] = [readSettings(data), readSettings(mounted.data)];
+  if ("unreadable" in expected) return undefined;
+  return { mode: read(restartMode, metadata), expected, mounted: "unreadable" in before ? undefined : before };
 }
 
 /** A process that starts with such files alone could not join those that run with the mounted ones. */
-function blockedAlone({ metadata, data }: SecretObject, mounted: SecretObject): Blocked | undefined {
-  const [expected, before] = [readSettings(data), readSettings(mounted.data)];
-  // Without mounted files no process runs.
-  if ("unreadable" in expected || Object.keys(mounted.data ?? {}).length === 0) return undefined;
-  const known = "unreadable" in before ? undefined : before;
-  const why = whyTogether({ mode: read(restartMode, metadata), expected, mounted: known });
+function blockedAlone({ metadata }: SecretObject, change: FilesChange | undefined): Blocked | undefined {
+  const why = change && whyTogether(change);
   if (why === undefined) return undefined;
   const what = `no process starts alone with the files of ${metadata.name}, because ${why}, and it could not join the others`;
   const message = `${what}: write schedule-coordinated on all pods of the group, or rolling into ${restartMode.key} of that Secret`;

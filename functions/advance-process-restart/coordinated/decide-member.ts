@@ -1,12 +1,14 @@
 /** A member of a restart of many, and with which files its process starts. Pure. */
 
 import type { KnownClaim } from "../../shared/ledger/claim.ts";
+import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import type { ManagerStatus, StatusAnswer } from "../calls.ts";
 import type { Answered } from "../database/exchange.ts";
-import type { FilesState } from "../decide-files.ts";
-import { togetherPhases } from "./phases.ts";
+import { type FilesState, hasNone } from "../decide-files.ts";
+import { disputedKey } from "../drift/decide-settings.ts";
+import { shownTogether, stemOf, togetherPhases } from "./phases.ts";
 
 /** A pod that stands at the name of a member. */
 export interface TogetherMember {
@@ -28,8 +30,42 @@ export function isAnswering(member: TogetherMember): member is AnsweringMember {
 }
 
 /** True for a pod that was made anew with other files than those of the restart. */
-export function lacksFiles({ claim: { sum }, answer: { mountedSum, triedSum, runningSum } }: AnsweringMember): boolean {
-  return sum !== undefined && ![mountedSum, triedSum, runningSum].includes(sum);
+export function lacksFiles({ claim: { sum }, answer }: AnsweringMember): boolean {
+  return hasNone(sum, answer);
+}
+
+/** True for another pod than the claim names: it is a member in its place. */
+export function isAnew({ claim, pod }: TogetherMember): boolean {
+  return claim.uids?.[pod.name] !== pod.uid;
+}
+
+export function isTakenOff(member: TogetherMember): boolean {
+  return !isAnew(member) && member.pod.restart?.text === undefined;
+}
+
+/** After the barrier a phase that was taken off stays away. Before it, the pod or the restart is withdrawn by then. */
+export function isShown(member: TogetherMember): boolean {
+  const { restart } = member.pod;
+  if (isTakenOff(member)) return true;
+  return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
+}
+
+/** True once the process manager has the call of the claims: it refuses all earlier ones. */
+export function isCalled({ claim, answer }: AnsweringMember): boolean {
+  return answer.lastEpoch === claim.epoch && answer.restartId === stemOf(claim);
+}
+
+/** What keeps the files of these members from a copy: all of them must agree in what their nodes have in common. */
+export function blockedByFilesOf(members: readonly TogetherMember[]): Blocked | undefined {
+  const found = members.find(({ files }) => files?.kind === "blocked")?.files;
+  if (found?.kind === "blocked") return found.blocked;
+  const changes = members.flatMap(({ files }) =>
+    files === undefined || !("change" in files) ? [] : (files.change ?? []),
+  );
+  const key = disputedKey(changes);
+  if (key === undefined) return undefined;
+  const message = `the expected Secrets of the group have several values of ${key}, and no files are copied before they agree`;
+  return { guard: "restart-config-disagrees", message };
 }
 
 /** The files that all members of a StatefulSet have, as the first one reports them. */

@@ -5,9 +5,29 @@ import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../../shared/ledger/reservation.ts";
 import { isAvailable, type Pod } from "../../shared/workloads/pods.ts";
 import type { Answered } from "../database/exchange.ts";
-import { drainMs, longestMs, longestRestrictionMs, mostAttempts, type StepView, stoppingMs } from "../decide-step.ts";
-import { type AnsweringMember, isAnswering, lacksFiles, sumOf, type TogetherMember } from "./decide-member.ts";
-import { callIn, shownTogether, stemOf, togetherPhases } from "./phases.ts";
+import {
+  drainMs,
+  isRefused,
+  longestMs,
+  longestRestrictionMs,
+  mostAttempts,
+  type StepView,
+  stoppingMs,
+  unconfirmed,
+} from "../decide-step.ts";
+import {
+  type AnsweringMember,
+  blockedByFilesOf,
+  isAnew,
+  isAnswering,
+  isCalled,
+  isShown,
+  isTakenOff,
+  lacksFiles,
+  sumOf,
+  type TogetherMember,
+} from "./decide-member.ts";
+import { callIn, togetherPhases } from "./phases.ts";
 
 export interface TogetherView extends Pick<StepView, "nowMs" | "knownMs"> {
   /** All claims of the restart, at least one. */
@@ -48,9 +68,22 @@ const waitFor = (guard: string, message: string): TogetherStep => ({ kind: "wait
 
 const overdue = "not all have come back within an hour";
 
+const end = (message: string, failed: readonly string[] = []): TogetherStep => ({
+  ...{ kind: "end", failed: new Set(failed), message },
+});
+
+/** These members show that their restart has failed. */
 function fail(members: readonly TogetherMember[], why: string): TogetherStep {
   const names = members.map(({ pod }) => pod.name);
-  return { kind: "end", failed: new Set(names), message: `${names.join(", ")}: ${why}` };
+  return end(`${names.join(", ")}: ${why}`, names);
+}
+
+/** Each member shows it. */
+function failAll(claims: readonly KnownClaim[], message: string): TogetherStep {
+  return end(
+    message,
+    claims.flatMap(({ processes = {} }) => Object.keys(processes)),
+  );
 }
 
 const downStates: ReadonlySet<string> = new Set(["stopped", "killed"]);
@@ -72,11 +105,7 @@ export function decideTogether(view: TogetherView): TogetherStep {
     return waitFor("manager-silent", `the StatefulSet of ${orphan} is gone: make that again, or delete the pod`);
   const [mute] = silent;
   // The hour is counted from its last call on, because a silent process manager may still get that.
-  if (mute !== undefined && !isBefore && nowMs - stampMs >= longestMs)
-    return fail(
-      members.filter((one) => !(isAnswering(one) && isBack(one))),
-      overdue,
-    );
+  if (mute !== undefined && !isBefore && nowMs - stampMs >= longestMs) return fail(notBack(members), overdue);
   if (mute !== undefined) return waitForSilent(mute, isBefore);
   return (steps[phase] ?? stepOfStart)(view, answering);
 }
@@ -96,22 +125,6 @@ export function first(claims: readonly KnownClaim[]): KnownClaim {
   const [claim] = claims;
   if (claim === undefined) throw new Error("a restart without a claim");
   return claim;
-}
-
-/** True for another pod than the claim names: it is a member in its place. */
-function isAnew({ claim, pod }: TogetherMember): boolean {
-  return claim.uids?.[pod.name] !== pod.uid;
-}
-
-function isTakenOff(member: TogetherMember): boolean {
-  return !isAnew(member) && member.pod.restart?.text === undefined;
-}
-
-/** After the barrier a phase that was taken off stays away. Before it, the pod or the restart is withdrawn by then. */
-function isShown(member: TogetherMember): boolean {
-  const { restart } = member.pod;
-  if (isTakenOff(member)) return true;
-  return restart?.phase === shownTogether(member.claim.phase) && restart.id === stemOf(member.claim);
 }
 
 function move(claims: readonly KnownClaim[], phase: string, epoch = first(claims).epoch ?? 1): TogetherStep {
@@ -149,11 +162,6 @@ function waitForSilent({ pod, answer }: TogetherMember, isBefore: boolean): Toge
   return waitFor("manager-silent", `the server of ${pod.name} reports nothing: ${why}${rest}`);
 }
 
-/** True once the process manager has the call of the claims: it refuses all earlier ones. */
-function isCalled({ claim, answer }: AnsweringMember): boolean {
-  return answer.lastEpoch === claim.epoch && answer.restartId === stemOf(claim);
-}
-
 /** Calls that have not arrived are sent again when their first sender must have given up. */
 function callAgain(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep | undefined {
   const { claims, nowMs } = view;
@@ -166,6 +174,8 @@ function callAgain(view: TogetherView, answering: readonly AnsweringMember[]): T
     return endStopping(view, uncalled, nextEpoch(claims, answering));
   if (nowMs - stampMs < finishAfterMs)
     return waitFor("restart-calling", `the server of ${one.pod.name} has not confirmed ${callIn(phase)} yet`);
+  if (callIn(phase) === "start" && uncalled.some(({ claim, answer }) => isRefused(claim, answer, nowMs)))
+    return fail(notBack(answering), unconfirmed);
   const isStale = uncalled.some(({ answer }) => answer.lastEpoch >= epoch);
   return move(claims, phase, isStale ? nextEpoch(claims, answering) : epoch);
 }
@@ -185,9 +195,9 @@ const graceOf = (members: readonly AnsweringMember[]): number =>
 /** No pod comes or goes now, so that none starts with the new files before the others. */
 function stepOfFiles(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
   const { claims, restriction } = view;
-  const blocked = answering.flatMap(({ files }) => (files?.kind === "blocked" ? [files.blocked] : []));
+  const blocked = blockedByFilesOf(answering);
   // Before any copy: a pod that is made anew meanwhile must not start with new files alone.
-  if (blocked[0] !== undefined) return waitForFiles(view, answering, blocked[0]);
+  if (blocked !== undefined) return waitForFiles(view, answering, blocked);
   const differing = answering.filter(({ files }) => files?.kind === "differs");
   if (differing.length > 0) return { kind: "copy", members: differing };
   for (const { pod, files, answer, claim } of answering) {
@@ -211,13 +221,7 @@ function waitForFiles(
     ({ files, answer }) => answer.state === "started" && (files?.kind !== "same" || files.sum === answer.runningSum),
   );
   if (nowMs - sinceMs < longestRestrictionMs || !isUntouched) return { kind: "wait", ...blocked };
-  return giveUp(claims, `${blocked.message}; nothing was stopped`);
-}
-
-/** Each member shows that its restart has failed. */
-function giveUp(claims: readonly KnownClaim[], message: string): TogetherStep {
-  const names = claims.flatMap(({ processes = {} }) => Object.keys(processes));
-  return { kind: "end", failed: new Set(names), message };
+  return failAll(claims, `${blocked.message}; nothing was stopped`);
 }
 
 const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;
@@ -230,7 +234,7 @@ function stepOfRestriction({ claims, nowMs, restriction = { value: true } }: Tog
   // A database without a node that answers may be restarted for just that. One that refuses is waited for.
   if ("unknown" in restriction && restriction.isSilent === true && nowMs - stampMs >= finishAfterMs)
     return move(claims, togetherPhases.flushing);
-  if (nowMs - sinceMs >= longestRestrictionMs) return giveUp(claims, `${message}; nothing was stopped`);
+  if (nowMs - sinceMs >= longestRestrictionMs) return failAll(claims, `${message}; nothing was stopped`);
   if (nowMs - stampMs >= finishAfterMs) return move(claims, togetherPhases.restricting);
   return waitFor("database-unknown", message);
 }
@@ -260,10 +264,14 @@ function isBack(member: AnsweringMember): boolean {
   return !isSame && isTrue(membership);
 }
 
+function notBack<Member extends TogetherMember>(members: readonly Member[]): readonly Member[] {
+  return members.filter((one) => !(isAnswering(one) && isBack(one)));
+}
+
 function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
   const { claims, missing, nowMs } = view;
   const { stampMs, sinceMs = stampMs, hold } = first(claims);
-  const away = answering.filter((one) => !isBack(one));
+  const away = notBack(answering);
   const failed = away.filter(({ answer }) => answer.state !== "started" && answer.attempts >= mostAttempts);
   const isOver = failed.length > 0 && answering.every((one) => one.answer.state === "started" || failed.includes(one));
   if (isOver || nowMs - sinceMs >= longestMs)
@@ -271,12 +279,12 @@ function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]):
   if (missing !== undefined) return waitFor("pod-missing", `${missing} is gone, and no other one is ready`);
   const [one] = away;
   if (one !== undefined) return waitForStart(one);
-  if (answering.length === 0) return { kind: "end", failed: new Set(), message: "no pod of it is left" };
+  if (answering.length === 0) return end("no pod of it is left");
   // A pod may be ready only once all its shards have their copies, which are allocated to no node before that.
   if (hold === true) return { kind: "release" };
   const unready = answering.find(({ pod, statefulSet }) => !isAvailable(pod, statefulSet.minReadySeconds, nowMs));
   if (unready !== undefined) return waitForStart(unready);
-  return { kind: "end", failed: new Set(), message: "all are back" };
+  return end("all are back");
 }
 
 function waitForStart({ pod, answer, membership }: AnsweringMember): TogetherStep {
@@ -289,7 +297,7 @@ function waitForStart({ pod, answer, membership }: AnsweringMember): TogetherSte
 
 /** No process is left down. All have the call of the last epoch, so that no earlier one has an effect any more. */
 function stepOfWithdrawal(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
-  if (answering.every(isBack)) return { kind: "end", failed: new Set(), message: "the restart is withdrawn" };
+  if (answering.every(isBack)) return end("the restart is withdrawn");
   // It was killed, because it did not stop: now it can start.
   const isKilled = answering.some(({ answer }) => downStates.has(answer.state) && answer.lastCommand !== "start");
   if (isKilled) return move(view.claims, togetherPhases.withdrawing, nextEpoch(view.claims, answering));

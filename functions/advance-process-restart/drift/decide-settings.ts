@@ -66,6 +66,16 @@ export function whyTogether({ mode, expected, mounted }: FilesChange): string | 
   return key && `they change ${key}`;
 }
 
+/** The first key that some of these files change, and that has another value in others; undefined where all agree. */
+export function disputedKey(changes: readonly FilesChange[]): string | undefined {
+  return Object.keys(defaults).find((key) => {
+    const isChanged = changes.some(
+      ({ expected, mounted }) => mounted !== undefined && settingOf(expected, key) !== settingOf(mounted, key),
+    );
+    return isChanged && new Set(changes.map(({ expected }) => settingOf(expected, key))).size > 1;
+  });
+}
+
 /** A licence other than `basic` is as any other such. */
 function settingOf(settings: Coordinating, key: string): string | undefined {
   const value = settings.get(key) ?? defaults[key];

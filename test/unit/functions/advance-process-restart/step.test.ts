@@ -261,6 +261,21 @@ suite("the start", () => {
     assert.equal(guardOf(step({ claim: began(3_599_999) })), "restart-starting");
   });
 
+  test("a start that is never confirmed has failed after an hour where its files are gone, and else after two", () => {
+    const unconfirmed = (ms: number, answer: Parameters<typeof report>[1]) => {
+      const claim = { sum: "1:new", sinceMs: nowMs - ms, stampMs: nowMs - 7_000 };
+      return step({ claim, answer: { lastEpoch: 4, mountedSum: "1:later", runningSum: "1:old", ...answer } });
+    };
+    assert.equal(unconfirmed(3_599_999, {}).kind, "call");
+    const failed = unconfirmed(3_600_000, {});
+    assert.equal(failed.kind === "end" && failed.shown, "failed");
+    assert.match(messageOf(failed), /^a-0 is not back: its server has confirmed no start for more than an hour: write/);
+    for (const answer of [{ mountedSum: "1:new" }, { triedSum: "1:new" }, { runningSum: "1:new" }]) {
+      assert.equal(unconfirmed(7_199_999, answer).kind, "call", "the call may still arrive");
+      assert.equal(unconfirmed(7_200_000, answer).kind, "end");
+    }
+  });
+
   test("the node is waited for until the database answers that it is a member", () => {
     const joining = "a-0 runs, and its node is no member of the database yet";
     assert.equal(messageOf(step({ view: { membership: no } })), joining);

@@ -61,6 +61,21 @@ suite("the files", () => {
     assert.deepEqual(stepIn(phases.preparing, [missing, unchanged], ago(900_000)), end, "it has had no other step");
   });
 
+  test("restart-config-disagrees: no files are copied while they change what all nodes have in common, and others do not agree", () => {
+    const cluster = (name: string) => new Map([["cluster.name", name]]);
+    const change = (expected: string, mounted: string) => ({ expected: cluster(expected), mounted: cluster(mounted) });
+    const differing = (expected: string, mounted: string): MemberGiven => ({
+      files: { kind: "differs", sum: "1:new", copy, change: change(expected, mounted) },
+    });
+    const unchanged: MemberGiven = { files: { kind: "same", sum: "1:old", change: change("a", "a") } };
+    const step = (...given: readonly MemberGiven[]) => stepIn(phases.preparing, given);
+    assert.equal(guardOf(step(differing("b", "a"), unchanged)), "restart-config-disagrees");
+    assert.match(messageOf(step(differing("b", "a"), differing("c", "a"))), /have several values of cluster.name, and no/);
+    assert.equal(step(differing("b", "a"), differing("b", "a")).kind, "copy");
+    const apart: MemberGiven = { files: { kind: "same", sum: "1:old", change: change("c", "c") } };
+    assert.equal(step(differing("a", "a"), apart).kind, "copy", "they differed before, and nothing changes that");
+  });
+
   test("a restart whose new files are mounted, or that has stopped a process, keeps waiting for the files of the others", () => {
     const blocked = { guard: "restart-config-refused", message: "it is immutable" };
     const refused: MemberGiven = { files: { kind: "blocked", blocked } };

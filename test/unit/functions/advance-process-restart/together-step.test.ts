@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { first, type TogetherView } from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
 import { togetherPhases as phases } from "../../../../functions/advance-process-restart/coordinated/phases.ts";
+import { nowMs } from "../advance-zone-rollout/given.ts";
 import {
   a,
   ago,
@@ -232,6 +233,15 @@ suite("the start", () => {
     assert.deepEqual([failedIn(failed), messageOf(failed)], [[b], "a-1: not all have come back within an hour"]);
     assert.deepEqual(failedIn(step(of(anew, {}), ago(3_600_000))), [b]);
     assert.equal(guardOf(step(of(anew, {}), began(3_599_999))), "restart-starting");
+  });
+
+  test("a start that a member's server never confirms has failed after an hour where its files are gone", () => {
+    const refusing = { state: "stopped", lastEpoch: 4, mountedSum: "1:later" };
+    const late = (ms: number) => ({ claim: { sum: "1:new", sinceMs: nowMs - ms, stampMs: nowMs - 7_000 } });
+    assert.equal(step(of(anew, refusing), late(3_599_999)).kind, "move");
+    const failed = step(of(anew, refusing), late(3_600_000));
+    assert.deepEqual(failedIn(failed), [b]);
+    assert.match(messageOf(failed), /^a-1: its server has confirmed no start for more than an hour: write/);
   });
 
   test("a member whose pod is gone is waited for", () => {
