@@ -31,7 +31,7 @@ export type FilesState =
   | { readonly kind: "same"; readonly sum: string; readonly change?: FilesChange | undefined };
 
 /** The guard of files that no process starts with alone. */
-export const heldGuard = "restart-config-together";
+export const togetherGuard = "restart-config-together";
 
 const methodOf = (sum: string): string => sum.slice(0, sum.indexOf(":") + 1);
 

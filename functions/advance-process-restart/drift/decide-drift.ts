@@ -20,7 +20,7 @@ export interface DriftZone extends FilesChange {
   /** By uid the pods whose process is stopped. */
   readonly stopped?: ReadonlySet<string>;
   /** True where no process may start alone with the expected files, so that pods which wait for that restart with the others. */
-  readonly isHeld?: boolean;
+  readonly isBlockedAlone?: boolean;
   /** The files for a mounted Secret that has none. */
   readonly fill?: FilesCopy | undefined;
 }
@@ -53,7 +53,7 @@ export function decideDrift(
 ): DriftDecision {
   const stale = known.flatMap(withdraw);
   if (stale.length > 0) return { targets: stale, blocked: undefined };
-  const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || heldPods(one).length > 0;
+  const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || waitingAlone(one).length > 0;
   const drifting = known.filter((one) => one.mode !== "by-hand" && isDrifting(one));
   const unreadable = drifting.find(({ mode, mounted }) => mode === undefined && mounted === undefined);
   if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
@@ -97,10 +97,10 @@ function isFree({ restart, terminating }: Pod): boolean {
 }
 
 /** What a person, a trigger or earlier files have asked for, and what the files of now let no process do alone. */
-function heldPods({ zone, isHeld = false }: DriftZone): readonly Pod[] {
+function waitingAlone({ zone, isBlockedAlone = false }: DriftZone): readonly Pod[] {
   const isAlone = ({ restart, terminating }: Pod) =>
     !terminating && (restart?.phase === "schedule" || restart?.phase === "schedule-rolling");
-  return isHeld ? zone.pods.filter(isAlone) : [];
+  return isBlockedAlone ? zone.pods.filter(isAlone) : [];
 }
 
 const isAskedFor = ({ restartReason = "" }: Pod, sum: string): boolean =>
@@ -133,8 +133,8 @@ function coordinate(
   const own = known.find((one) => one.zone === zone);
   const { sum } = own ?? { sum: cause };
   const pods = zone.pods.filter((pod) => mayBeAsked(pod, own ?? { sum }));
-  const held = Map.groupBy(own === undefined ? [] : heldPods(own), phaseInstead);
-  const instead = [...held].flatMap(([before, some]) => mark(zone, some, "coordinated", sum, before));
+  const waiting = Map.groupBy(own === undefined ? [] : waitingAlone(own), phaseInstead);
+  const instead = [...waiting].flatMap(([before, some]) => mark(zone, some, "coordinated", sum, before));
   return [...mark(zone, pods, "coordinated", sum), ...instead];
 }
 

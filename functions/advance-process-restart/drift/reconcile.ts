@@ -15,7 +15,7 @@ import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.
 import { readStatus } from "../calls.ts";
 import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
-import { heldGuard } from "../decide-files.ts";
+import { togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
 import { readFiles, readSecret, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill } from "./decide-drift.ts";
@@ -66,7 +66,7 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]):
 
 /** What keeps Sluice from a restart of all also keeps a pod that may not start alone. */
 function dependsOnOthers(verdict: Verdict<RestartTarget>): boolean {
-  return joins(verdict) || (verdict.kind === "wait" && verdict.guard === heldGuard);
+  return joins(verdict) || (verdict.kind === "wait" && verdict.guard === togetherGuard);
 }
 
 /** True where a restart of many begins, and other files have asked for it. */
@@ -116,7 +116,7 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   return {
     ...{ zone, sum: sumOfSecret(expected), mode: malformed.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before },
-    isHeld: files?.kind === "differs" && files.together !== undefined,
+    isBlockedAlone: files?.kind === "differs" && files.together !== undefined,
     ...(await askProcesses(context, zone)),
     ...(isEmpty && files?.kind === "differs" ? { fill: files.copy } : {}),
   };

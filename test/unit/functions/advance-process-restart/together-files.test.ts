@@ -70,7 +70,10 @@ suite("the files", () => {
     const unchanged: MemberGiven = { files: { kind: "same", sum: "1:old", change: change("a", "a") } };
     const step = (...given: readonly MemberGiven[]) => stepIn(phases.preparing, given);
     assert.equal(guardOf(step(differing("b", "a"), unchanged)), "restart-config-disagrees");
-    assert.match(messageOf(step(differing("b", "a"), differing("c", "a"))), /have several values of cluster.name, and no/);
+    assert.match(
+      messageOf(step(differing("b", "a"), differing("c", "a"))),
+      /have several values of cluster.name, and no/,
+    );
     assert.equal(step(differing("b", "a"), differing("b", "a")).kind, "copy");
     const apart: MemberGiven = { files: { kind: "same", sum: "1:old", change: change("c", "c") } };
     assert.equal(step(differing("a", "a"), apart).kind, "copy", "they differed before, and nothing changes that");

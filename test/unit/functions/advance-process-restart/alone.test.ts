@@ -108,7 +108,7 @@ test("restart-config-together: no restart of all begins without a pod that a per
   assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
 });
 
-test("rollout-due: what keeps all from a restart together is said of a pod that may not start alone", async () => {
+test("rollout-due: the verdict of a pod that may not start alone names what keeps all from a restart together", async () => {
   const stage = await DriftStage.of();
   stage.world.changeTemplate({ namespace, name: "group-a" }, "app:2");
   stage.expect(joint);
