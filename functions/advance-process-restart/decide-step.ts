@@ -148,10 +148,11 @@ function silent({ claim, answer, nowMs }: StepView, pod: Pod): Step {
  */
 function isWithdrawn({ claim, membership }: StepView, pod: Pod, answer: ManagerStatus): boolean {
   if (!isOurs(claim, answer) || answer.state !== "started") return false;
-  return claim.processes?.[pod.name] === answer.processId || isTrue(membership ?? { value: true });
+  return claim.processes?.[pod.name] === answer.processId || isTrue(membership);
 }
 
-const isTrue = (answered: Answered<boolean>): boolean => "value" in answered && answered.value;
+/** True where the database says so, and where it is not asked. */
+export const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;
 
 /** Each step has a higher epoch than any that the process manager has seen. */
 function nextEpoch({ epoch = 0 }: KnownClaim, { lastEpoch }: ManagerStatus): number {

@@ -7,6 +7,7 @@ import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import type { ManagerStatus, StatusAnswer } from "../calls.ts";
 import type { Answered } from "../database/exchange.ts";
 import { type FilesState, hasNone } from "../decide-files.ts";
+import { isTrue } from "../decide-step.ts";
 import { disputedKey } from "../drift/decide-settings.ts";
 import { shownTogether, stemOf, togetherPhases } from "./phases.ts";
 
@@ -66,6 +67,23 @@ export function blockedByFilesOf(members: readonly TogetherMember[]): Blocked | 
   if (key === undefined) return undefined;
   const message = `the expected Secrets of the group have several values of ${key}, and no files are copied before they agree`;
   return { guard: "restart-config-disagrees", message };
+}
+
+/**
+ * A process that was never stopped is back only where the restart is withdrawn. A pod that was made anew was not stopped either.
+ * Its node may be no member then, because it has the files of the restart: the budget counts it as down until it is ready.
+ */
+export function isBack(member: AnsweringMember): boolean {
+  const { claim, pod, answer, membership } = member;
+  if (answer.state !== "started") return false;
+  const isSame = !isAnew(member) && answer.processId === claim.processes?.[pod.name];
+  if (claim.phase === togetherPhases.withdrawing && (isSame || isAnew(member))) return true;
+  return !isSame && isTrue(membership);
+}
+
+/** The members that the restart still waits for. */
+export function notBack<Member extends TogetherMember>(members: readonly Member[]): readonly Member[] {
+  return members.filter((one) => !(isAnswering(one) && isBack(one)));
 }
 
 /** The files that all members of a StatefulSet have, as the first one reports them. */

@@ -8,6 +8,7 @@ import type { Answered } from "../database/exchange.ts";
 import {
   drainMs,
   isRefused,
+  isTrue,
   longestMs,
   longestRestrictionMs,
   mostAttempts,
@@ -20,10 +21,12 @@ import {
   blockedByFilesOf,
   isAnew,
   isAnswering,
+  isBack,
   isCalled,
   isShown,
   isTakenOff,
   lacksFiles,
+  notBack,
   sumOf,
   type TogetherMember,
 } from "./decide-member.ts";
@@ -224,8 +227,6 @@ function waitForFiles(
   return failAll(claims, `${blocked.message}; nothing was stopped`);
 }
 
-const isTrue = (answered: Answered<boolean> = { value: true }): boolean => "value" in answered && answered.value;
-
 function stepOfRestriction({ claims, nowMs, restriction = { value: true } }: TogetherView): TogetherStep {
   const { stampMs, sinceMs = stampMs } = first(claims);
   if (isTrue(restriction)) return move(claims, togetherPhases.flushing);
@@ -250,22 +251,6 @@ function stepOfStop(view: TogetherView, answering: readonly AnsweringMember[]): 
     return move(claims, togetherPhases.killing, nextEpoch(claims, answering));
   const message = `${running.length} of ${answering.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
   return waitFor("restart-stopping", message);
-}
-
-/**
- * A process that was never stopped is back only where the restart is withdrawn. A pod that was made anew was not stopped either.
- * Its node may be no member then, because it has the files of the restart: the budget counts it as down until it is ready.
- */
-function isBack(member: AnsweringMember): boolean {
-  const { claim, pod, answer, membership } = member;
-  if (answer.state !== "started") return false;
-  const isSame = !isAnew(member) && answer.processId === claim.processes?.[pod.name];
-  if (claim.phase === togetherPhases.withdrawing && (isSame || isAnew(member))) return true;
-  return !isSame && isTrue(membership);
-}
-
-function notBack<Member extends TogetherMember>(members: readonly Member[]): readonly Member[] {
-  return members.filter((one) => !(isAnswering(one) && isBack(one)));
 }
 
 function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
