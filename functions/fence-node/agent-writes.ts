@@ -48,7 +48,8 @@ async function findRenewed({ context, key }: FenceAttempt, step: ArmStep): Promi
   const { cluster } = context;
   const namespace = fencingNamespace(context);
   const lease = await find(cluster, "leases", { namespace, name: agentName(key.name) });
-  // After the agent's Lease: if the fence was armed before that, and this was taken back, no process counts its time yet.
+  // The record after the agent's Lease: if it is still in the phase `claimed`, no process counts the time of an earlier arming
+  // that another client has taken out of that Lease.
   const [recordLease, object] = await Promise.all([
     find(cluster, "leases", { namespace, name: recordName(key.name) }),
     find(cluster, "nodes", key),
