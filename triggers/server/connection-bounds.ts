@@ -7,8 +7,8 @@ import type { Socket } from "node:net";
 
 /**
  * How a connection was ended before its client did so: the port had too many and it was the newcomer, was idle, or made room for
- * another address (`crowded`); an answer was not read (`unread`); the handshake or the first head took too long (`late`), or the
- * first body (`slow`).
+ * another address (`crowded`); an answer was not read (`unread`); the handshake or a head took too long (`late`), or a body
+ * (`slow`).
  */
 export const cuts = ["too-many", "idle", "crowded", "unread", "late", "slow"] as const;
 export type Cut = (typeof cuts)[number];

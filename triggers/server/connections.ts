@@ -7,8 +7,8 @@ import type { Socket } from "node:net";
 import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
 import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import { type ConnectionBounds, type Cut, hasCertificate, noProof, type Proof } from "./connection-bounds.ts";
-import { addressOf, type ConnectionStanding, type Crowd, chooseToGo, type Placed } from "./crowd.ts";
-import { RequestFeed } from "./request-feed.ts";
+import { addressOf, type ConnectionStanding, type Crowd, chooseToGo, type Placed, placeOf } from "./crowd.ts";
+import { isBare, RequestFeed } from "./request-feed.ts";
 
 /** Bytes in a millisecond: 128 kbit/s. An API server waits 30 s at most, so that a review of 1 MiB has to come faster. */
 const slowestBody = 16_384 / 1_000;
@@ -46,6 +46,8 @@ interface ClientConnection extends HasDeadline, Placed {
   isStalled: boolean;
   readonly address: string;
   hasLeft: boolean;
+  /** Its end is counted: several limits may be passed before its socket is closed. */
+  isCounted: boolean;
   isAnswered: boolean;
   isProved: boolean;
   /** Monotonic time at which it was opened, its last request came, or its last answer was out. */
@@ -108,7 +110,15 @@ export class ClientConnections {
     this.#crowds.set(address, crowd);
     crowd.unproven++;
     this.#unproven++;
-    const known = { socket, address, crowd, exchange: undefined, partSeenMs: undefined, hasLeft: false };
+    const known = {
+      socket,
+      address,
+      crowd,
+      exchange: undefined,
+      partSeenMs: undefined,
+      hasLeft: false,
+      isCounted: false,
+    };
     const placed = {
       standing: "fresh",
       isStalled: false,
@@ -244,9 +254,25 @@ export class ClientConnections {
     }
   }
 
-  #endWithResponse({ socket }: ClientConnection, how: Cut): void {
-    this.#onCut(how);
-    this.refuse(socket, this.#lateResponse);
+  /**
+   * Ends a connection whose request Node has found to take longer than a request may. Node finds it before this class does if
+   * that is less than the time for a first head, and on a connection that was answered before.
+   */
+  endTimedOut(socket: Socket): void {
+    const connection = this.#known.get(socket);
+    const isBody = connection?.exchange?.last?.complete === false;
+    if (connection === undefined) this.refuse(socket, this.#lateResponse);
+    else this.#endWithResponse(connection, isBody ? "slow" : "late");
+  }
+
+  #endWithResponse(connection: ClientConnection, how: Cut): void {
+    this.#count(connection, how);
+    this.refuse(connection.socket, this.#lateResponse);
+  }
+
+  #count(connection: ClientConnection, how: Cut): void {
+    if (!connection.isCounted) this.#onCut(how);
+    connection.isCounted = true;
   }
 
   /**
@@ -352,7 +378,7 @@ export class ClientConnections {
   #cut(connection: ClientConnection, how: Cut): void {
     this.#leave(connection);
     this.#opened.delete(placeOf(connection.socket));
-    this.#onCut(how);
+    this.#count(connection, how);
     connection.socket.destroy();
   }
 
@@ -378,14 +404,4 @@ function standingOf({ exchange, isAnswered, isStalled }: ClientConnection): Conn
   const [first] = exchange.due;
   if (first === undefined) return "idle";
   return first.writableEnded ? "moving" : "working";
-}
-
-/** A request without a body has come whole with its head. */
-function isBare({ method, headers }: IncomingMessage): boolean {
-  const isWithout = headers["content-length"] === undefined && headers["transfer-encoding"] === undefined;
-  return isWithout && (method === "GET" || method === "HEAD");
-}
-
-function placeOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

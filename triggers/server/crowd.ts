@@ -1,5 +1,5 @@
 /** Chooses the connection that is ended when a port has too many, so that a single address cannot crowd out the others. Pure. */
-import { isIPv6 } from "node:net";
+import { isIPv6, type Socket } from "node:net";
 
 /**
  * What a connection does, the first to go first:
@@ -60,6 +60,11 @@ function goesBefore(one: Placed, other: Placed): boolean {
   if (rank !== 0) return rank < 0;
   if (one.isAnswered !== other.isAnswered) return other.isAnswered;
   return one.sinceMs < other.sinceMs;
+}
+
+/** Names a connection among all that are open at a port. */
+export function placeOf({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 /** An IPv4 address, also one that is mapped into IPv6, or the first 64 bits of an IPv6 address: a host has all behind them. */

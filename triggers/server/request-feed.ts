@@ -2,6 +2,7 @@
  * Hands the requests of a connection to Node one by one. Node itself reads all requests in one piece of the stream, thousands
  * of them, before it answers the first, and each of them is then some kilobytes of objects.
  */
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { release } from "./release-buffer.ts";
 
@@ -77,4 +78,10 @@ export class RequestFeed {
     this.#buffered = buffered.subarray(end);
     return buffered.subarray(0, end);
   }
+}
+
+/** True for a request without a body: it has come whole with its head. */
+export function isBare({ method, headers }: Pick<IncomingMessage, "method" | "headers">): boolean {
+  const isWithout = headers["content-length"] === undefined && headers["transfer-encoding"] === undefined;
+  return isWithout && (method === "GET" || method === "HEAD");
 }

@@ -202,7 +202,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const { port, host, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
   const places = { placesForGets: pair === undefined ? placesForGets : 0 };
   const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
-  const lateResponse = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
+  const lateResponse = answerTo(timedOut);
   const connections = new ClientConnections(bounds, onCut, lateResponse, proof);
   // Node discards the unread rest of a body within a request's time; hono would close the connection, and lose later requests.
   const answer = getRequestListener(app.fetch, {
@@ -275,7 +275,8 @@ function answerConnectionErrors(
   server.on("connection", (socket: Socket) => connections.opened(socket));
   server.on(ready, (socket: Socket) => connections.ready(socket));
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    connections.refuse(socket, answerTo(error));
+    if (error.code === timedOut.code) connections.endTimedOut(socket);
+    else connections.refuse(socket, answerTo(error));
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
     const message = "Send the request without expecting anything of it.";
@@ -299,10 +300,13 @@ const protocols = {
 
 const plainText = "text/plain; charset=UTF-8";
 
+/** The error of Node about a request that takes too long to come. */
+const timedOut = { code: "ERR_HTTP_REQUEST_TIMEOUT" } as const;
+
 /** The whole answer to bytes that Node cannot read as a request. It gives the client the reason, and ends the connection. */
 function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): string {
   const [status, body] = {
-    ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],
+    [timedOut.code]: ["408 Request Timeout", "The request took too long to come."],
     HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The headers are too large."],
     HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "The extensions of a chunk are too large."],
   }[code ?? ""] ?? ["400 Bad Request", `This is not a request of HTTP: ${message}.`];

@@ -255,6 +255,29 @@ test("a port accepts a thousand connections, and not 17,800 as it once did", asy
   await eventually("200 ended", 5_000, async () => (cuts.length === 200 ? true : undefined));
 });
 
+test("a connection whose request Node finds to take too long is counted once, by what was missing", async (context) => {
+  const { open, cuts } = await serve(context, { requestTimeoutMs: 300 });
+  const [head, body] = ["GET / HTTP/1.1\r\n", "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1"];
+  const ended = async (request: string, isAnswered = false): Promise<Cut[]> => {
+    const socket = await open();
+    const all = readAll(socket);
+    if (isAnswered) {
+      socket.write(get("/healthz"));
+      await once(socket, "data");
+    }
+    socket.write(request);
+    const answers = await all;
+    // Without a byte of it, and after the answer to a body that is not wanted, nothing is to be said.
+    if (request === head) assert.match(answers, /HTTP\/1\.1 408 /);
+    return cuts.splice(0);
+  };
+  assert.deepEqual(await ended(""), ["late"]);
+  assert.deepEqual(await ended(head), ["late"]);
+  assert.deepEqual(await ended(body), ["slow"]);
+  assert.deepEqual(await ended(head, true), ["late"]);
+  assert.deepEqual(await ended(body, true), ["slow"]);
+});
+
 test("far from the limit idle connections stay open", async (context) => {
   const { open, cuts } = await serve(context, { bounds: { crowdedIdleMs: 1 } });
   const socket = await open();
