@@ -5,12 +5,13 @@ import { cut } from "../shared/base/truncate.ts";
 import type { RestartStatus } from "../shared/contract/status.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import { describeMembers, formatMembers, type KnownClaim, namesOrdinal } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim, parkedPhase } from "../shared/ledger/claim-kinds.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { RecordedVerdict } from "../shared/ledger/reservation.ts";
 import { doneGuards } from "../shared/reconcile/guards.ts";
 import { readGroup } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { isStatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
+import { hasFailed, isOfProcess, isParked, neverBegins, neverBeginsTodo, notBegun } from "./process-claims.ts";
 import type { GroupSnapshot } from "./snapshot.ts";
 import { formatTime } from "./times.ts";
 
@@ -18,10 +19,6 @@ import { formatTime } from "./times.ts";
 const failedGuard = "restart-failed";
 /** In bytes. A zone may have a thousand ranges of pods. */
 const longestPods = 100;
-const neverBegins =
-  "has no rollout-group, and no function begins the restart of a process in a StatefulSet without one";
-const neverBeginsTodo = "give the StatefulSet a rollout-group, or take the annotation off its pods";
-const notBegun = "no function has written yet why the restart does not begin";
 
 type Explained = Pick<RestartStatus, "guard" | "sentence" | "since" | "ends" | "todo">;
 
@@ -41,8 +38,8 @@ export function decideRestarts(
     const waiting = isWaiting ? ofVerdict(verdict, explain(verdict.guard, name)) : silent(notBegun, null);
     const [state, why] = isServed
       ? (["waiting", waiting] as const)
-      : (["unserved", silent(`${name} ${neverBegins}`, neverBeginsTodo)] as const);
-    const sentence = `the restart of the process of ${name}: ${podsOf(failed)} has failed, and a person must end that`;
+      : (["unserved", silent(neverBegins(name), neverBeginsTodo)] as const);
+    const sentence = hasFailed(name, podsOf(failed));
     const ofFailed = { guard: failedGuard, sentence, since: null, ...explain(failedGuard, name) };
     return [
       ...ofClaims("at work", name, underWay, explain),
@@ -55,8 +52,7 @@ export function decideRestarts(
 
 /** The claims and the pods of a zone by how far their restarts are. A claim says all about the pods that it names. */
 function restartsOf({ workload, pods, claims }: Zone<ZoneWorkload>) {
-  const processes = claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === "process");
-  const isParked = ({ mode, phase }: KnownClaim) => mode === "parked" && phase === parkedPhase;
+  const processes = claims.filter(isOfProcess);
   const free = pods.filter(({ ordinal }) => !processes.some((claim) => namesOrdinal(claim, ordinal)));
   const isAskedOfAll = isStatefulSet(workload) && workload.restart?.phaseOfAll !== undefined;
   return {

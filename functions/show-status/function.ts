@@ -1,12 +1,7 @@
-import {
-  claims,
-  ledgerGroup,
-  reservations,
-  rolloutGroup,
-  rolloutMaxUnavailable,
-  rolloutPaused,
-  verdicts,
-} from "../shared/annotations/table.ts";
+import { parking } from "../shared/annotations/parking.ts";
+import { restartPhase } from "../shared/annotations/restart.ts";
+import { volumeOwner, volumeZone } from "../shared/annotations/suspension.ts";
+import * as table from "../shared/annotations/table.ts";
 import { escapeTexts } from "../shared/base/escape-control.ts";
 import { limitReads } from "../shared/base/limit-reads.ts";
 import type { StatusContext, StatusDefinition } from "../shared/contract/definition.ts";
@@ -24,7 +19,8 @@ export const showStatus: StatusDefinition = {
   name,
   concern: "show what all served groups do, why they wait, and what needs a person",
   guards,
-  // Pods of evictions that wait, and suspended volumes, are read only where functions are served that have the rights to that.
+  // Pods of evictions that wait, suspended volumes and groups of other owners are read only where functions are served that have
+  // the rights to that, and that make such groups.
   needs: [
     { group: "", resource: "pods", verbs: ["list", "watch"] },
     { group: "apps", resource: "statefulsets", verbs: ["list", "watch"] },
@@ -32,7 +28,10 @@ export const showStatus: StatusDefinition = {
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
     { group: "", resource: "events", verbs: ["list"] },
   ],
-  reads: [rolloutGroup, rolloutMaxUnavailable, rolloutPaused, ledgerGroup, reservations, claims, verdicts],
+  reads: [
+    ...[table.rolloutGroup, table.rolloutMaxUnavailable, table.rolloutPaused, restartPhase, parking],
+    ...[volumeOwner, volumeZone, table.ledgerGroup, table.reservations, table.claims, table.verdicts],
+  ],
   writes: [],
   open: openStatus,
 };

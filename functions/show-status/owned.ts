@@ -27,7 +27,7 @@ export function createOwnedViews({ cluster }: Pick<StatusContext, "cluster">, om
   const views = new Map<string, GroupView>();
   let wanted: ReadonlyMap<string, GroupKey> = new Map();
   let before: ReadonlyMap<string, GroupKey> = wanted;
-  const readOne = async (path: string, key: GroupKey, lists: Lists): Promise<void> => {
+  const readOne = async (path: string, key: GroupKey, lists: SharedLists): Promise<void> => {
     try {
       views.set(path, await readOwnedView(lists, key, { settledThrough: 0 }));
       omissions.end(partOf(path));
@@ -63,10 +63,10 @@ export function createOwnedViews({ cluster }: Pick<StatusContext, "cluster">, om
 
 const partOf = (path: string): string => `group ${path}`;
 
-type Lists = Pick<Cluster, "list" | "monotonicMs">;
+type SharedLists = Pick<Cluster, "list" | "monotonicMs">;
 
 /** The groups of a namespace are made of the same LISTs, so that each of these is sent once. */
-function shareLists(cluster: Lists): Lists {
+function shareLists(cluster: SharedLists): SharedLists {
   const listed = new Map<string, Promise<unknown>>();
   const list = (resource: string, query: ListQuery): Promise<unknown> => {
     const asked = JSON.stringify([resource, query]);

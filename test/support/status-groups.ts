@@ -1,4 +1,4 @@
-/** Groups that no `rollout-group` makes, on the fake cluster: pods of another owner, and a StatefulSet whose processes restart. */
+/** Groups that no `rollout-group` makes, on the fake cluster: of another owner, and of a StatefulSet whose processes restart. */
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { World } from "../fake-cluster/world.ts";
 import { Owned, group as ownerGroup } from "./owned.ts";

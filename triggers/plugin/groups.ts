@@ -54,8 +54,8 @@ export async function findNamespaces(cluster: Cluster): Promise<readonly string[
 }
 
 /**
- * Groups by label, by budget (rule R1), of StatefulSets without either that need a ledger, and those with nothing but a ledger, by
- * name. Throws ClusterError.
+ * Groups by label, by budget (rule R1), of StatefulSets without either that need a ledger, and those with nothing but a ledger,
+ * by name. Throws ClusterError.
  */
 export async function findGroups({ cluster, cache }: Context, namespace: string): Promise<FoundGroups> {
   const [{ statefulSets }, budgets, leases] = await Promise.all([

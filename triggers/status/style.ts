@@ -57,7 +57,9 @@ h2 {
 .head { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0.1rem 1rem; align-items: baseline; }
 h3 { font-size: 1.08rem; }
 h3 .quiet { font-weight: 400; font-size: 0.85em; }
-.why, .restarts { margin-top: 0.45rem; display: grid; grid-template-columns: minmax(6rem, max-content) minmax(0, 1fr); gap: 0.25rem 0.9rem; }
+.why, .restarts {
+  margin-top: 0.45rem; display: grid; grid-template-columns: minmax(6rem, max-content) minmax(0, 1fr); gap: 0.25rem 0.9rem;
+}
 dt { color: var(--quiet); font-size: 0.87rem; }
 .bars { display: flex; gap: 3px; margin-top: 0.7rem; }
 progress { flex: 1; min-width: 0; height: 0.6rem; accent-color: var(--flow-fill); }

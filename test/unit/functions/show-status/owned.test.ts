@@ -1,4 +1,4 @@
-/** Groups whose pods no StatefulSet controls, such as those of a FoundationDBCluster: what is shown of them, and what that reads. */
+/** Groups whose pods no StatefulSet controls, such as those of FoundationDB: what is shown of them, and what that reads. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";

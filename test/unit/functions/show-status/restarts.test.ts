@@ -75,7 +75,7 @@ test("several claims of a zone are one entry, with the pods of all and the time 
   assert.match(second?.sentence ?? "", /parked until sluice\.dev\/stop is taken off/);
 });
 
-test("a restart that waits has the guard and the sentence of the function, with and without a rollout-group", () => {
+test("a restart that waits has the guard and the message of the function, with and without a rollout-group", () => {
   for (const isLone of [true, false])
     for (const phase of ["schedule", "schedule-rolling", "schedule-coordinated"] as const) {
       const given = { isLone, guard: "manager-silent", extra: [phased("a-0", phase), phased("a-1", phase)] };

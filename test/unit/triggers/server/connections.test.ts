@@ -267,7 +267,7 @@ test("a connection whose request Node finds to take too long is counted once, by
     }
     socket.write(request);
     const answers = await all;
-    // Without a byte of it, and after the answer to a body that is not wanted, nothing is to be said.
+    // A client that has sent no byte gets no answer, and one whose body is not wanted has got another one.
     if (request === head) assert.match(answers, /HTTP\/1\.1 408 /);
     return cuts.splice(0);
   };
