@@ -11,7 +11,7 @@ import { doneGuards } from "../shared/reconcile/guards.ts";
 import { readGroup } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { isStatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import { hasFailed, isOfProcess, isParked, neverBegins, neverBeginsTodo, notBegun } from "./process-claims.ts";
+import { hasFailed, isOfProcess, isParked, neverBegins, neverBeginsTodo, notBegun } from "./restart-claims.ts";
 import type { GroupSnapshot } from "./snapshot.ts";
 import { formatTime } from "./times.ts";
 
