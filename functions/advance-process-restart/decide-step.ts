@@ -231,7 +231,7 @@ function stepOfRestriction(view: StepView, pod: Pod, answer: ManagerStatus): Ste
   return { kind: "wait", ...(before?.guard === databaseUnknown ? before : blocked) };
 }
 
-/** For how long a process has been asked to stop. The API server's clock may be set meanwhile, and its grace period stays whole. */
+/** For how long a process has been asked to stop. Its grace period stays whole when the API server's clock is set meanwhile. */
 export function stoppingMs(
   { stampMs }: Pick<KnownClaim, "stampMs">,
   { nowMs, knownMs = Number.POSITIVE_INFINITY }: Pick<StepView, "nowMs" | "knownMs">,

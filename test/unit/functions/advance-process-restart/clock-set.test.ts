@@ -34,17 +34,17 @@ class ClockStage extends DatabaseStage {
     });
     const { interfere } = stage;
     stage.interfere = (call) => {
-      stage.hear();
+      stage.noteAnswer();
       return interfere(call);
     };
-    stage.hear();
+    stage.noteAnswer();
     stage.anew();
     await stage.begun();
     return stage;
   }
 
   /** An answer of the API server, which has its time. */
-  hear(): void {
+  noteAnswer(): void {
     const nowMs = this.#steady.nowMs();
     const date = new Date(this.timeline.nowMs() + this.serverMs).toUTCString();
     this.#serverTime.observe(date, nowMs, nowMs, this.#steady.skippedMs());
