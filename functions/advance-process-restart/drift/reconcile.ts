@@ -42,8 +42,16 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
       const snapshot = await base.observe(observed, context, undefined);
       return { ...snapshot, drift: await observeDrift(context, observed) };
     },
-    decide: (snapshot) => decideBoth(base.decide(snapshot), snapshot.drift),
+    decide: (snapshot) => fillFirst(base.decide(snapshot), snapshot.drift),
   };
+}
+
+/** Nothing waits for processes that have never started, and no phase is written for them. */
+function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
+  const { fills = [] } = drift ?? {};
+  const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
+  if (fills.length > 0 && isIdle) return take(fills, "processes that have never started get their files");
+  return decideBoth(verdict, drift);
 }
 
 /**
@@ -52,9 +60,8 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
  */
 function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   if (drift === undefined) return verdict;
-  const { targets, blocked, fills } = drift;
+  const { targets, blocked } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  if (fills.length > 0 && isIdle) return take(fills, "processes that have never started get their files");
   const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
