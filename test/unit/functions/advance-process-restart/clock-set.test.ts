@@ -113,7 +113,7 @@ test("what has not stopped for a quarter of an hour is killed even by a process 
   const begin = async (minutes: number) => {
     await stage.goOn(minutes * 60_000);
     stage.anew();
-    stage.hear();
+    stage.noteAnswer();
     await stage.step();
   };
   for (let minute = 1; minute < 14; minute++) {
