@@ -80,7 +80,7 @@ export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): numbe
 const oldForSureMs = 900_000;
 
 /**
- * For how long a claim has stood as it is, for sure, in milliseconds: since this process has known it, or since its stamp, if that
+ * For how long a claim has stood as it is, for sure, in milliseconds: since this process has known it, or since its stamp if that
  * is so old. The clocks of API servers may be set, and each stamp looks old then. The first call for a claim begins that time.
  */
 export function claimStoodForMs(
