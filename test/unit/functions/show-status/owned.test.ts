@@ -1,16 +1,22 @@
 /** Groups whose pods no StatefulSet controls, such as those of FoundationDB: what is shown of them, and what that reads. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
+import type { Status } from "../../../../functions/shared/contract/status.ts";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
+import { renderPage } from "../../../../triggers/status/page.ts";
 import { group, owner } from "../../../support/owned.ts";
 import { createLedgerOf, createOwnedGroup } from "../../../support/status-groups.ts";
+import { missingIn } from "../../triggers/status/compared.ts";
+import { readElements } from "../../triggers/status/elements.ts";
 import { failing, started } from "./started.ts";
 
 const namespace = "app";
 const lists = ["list persistentvolumeclaims", "list pods", "list statefulsets"];
 
-test("a group of another owner has its zones, pods, claims and verdicts, and no revision", async () => {
+/** A group of which a pod is missing, with a claim and a verdict in its ledger. */
+async function readOwned(): Promise<Status | undefined> {
   const { world, read, cluster } = await started();
   const uids = createOwnedGroup(world, namespace, ["a", "b"], 3);
   const nowMs = cluster.serverTimeMs();
@@ -25,7 +31,20 @@ test("a group of another owner has its zones, pods, claims and verdicts, and no 
   const annotations = { "sluice.dev/claims": claim.line, "sluice.dev/verdicts": verdicts };
   world.store.patch("leases", { namespace, name: ledgerName(group) }, { metadata: { annotations } });
   world.store.delete("pods", { namespace, name: "a-2" }, {});
-  const status = await read(10);
+  return read(10);
+}
+
+test("without script the page has every field of the JSON of a group of another owner", async () => {
+  const status = escapeTexts((await readOwned()) ?? assert.fail());
+  assert.equal(
+    status.groups.some((one) => one.owner === owner),
+    true,
+  );
+  assert.deepEqual(missingIn(readElements(await renderPage(status)), status), []);
+});
+
+test("a group of another owner has its zones, pods, claims and verdicts, and no revision", async () => {
+  const status = await readOwned();
   const [shown] = status?.groups.filter((one) => one.owner !== null) ?? [];
   assert.deepEqual(
     [shown?.group, shown?.owner, shown?.state, shown?.ready, shown?.wanted],
