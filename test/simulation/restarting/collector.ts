@@ -8,7 +8,7 @@ import type { Role } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 
 /** How often a sweep comes, in milliseconds. */
-const sweepMs = 120_000;
+export const sweepMs = 120_000;
 
 export function collector({ draw, namespace, group, wrappers }: SeedRun): Role {
   return {

@@ -1,14 +1,17 @@
-/** P7: no Secret with files is removed that a StatefulSet names, or has named within the last 15 minutes. */
+/** P7: no Secret with files is removed that a StatefulSet names, or that a sweep has seen named within the last 15 minutes. */
 import type { ObjectKey, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { SeedRun } from "../seed.ts";
+import { sweepMs } from "./collector.ts";
 import { configKey } from "./secrets.ts";
 
 /** A Secret stays for so long, in milliseconds. The clocks of two API servers may differ a little. */
 const staysMs = 900_000 - 30_000;
 /** A StatefulSet that names a Secret so shortly before it is removed may be missed, in milliseconds. */
 const missedMs = 2_000;
+/** Sweeps alone look for names: one that stood for less than three of them may be missed, in milliseconds. */
+const seenForSureMs = 3 * sweepMs;
 
 export class ConfigsChecker implements Checker {
   readonly invariants = ["P7"];
@@ -26,10 +29,11 @@ export class ConfigsChecker implements Checker {
   #note(sets: readonly StoredStatefulSet[], nowMs: number): void {
     const named = new Set(sets.map(({ metadata }) => metadata.annotations?.[configKey] ?? ""));
     for (const one of named) if (!this.#since.has(one)) this.#since.set(one, nowMs);
-    for (const one of this.#since.keys()) {
+    for (const [one, since] of this.#since) {
       if (named.has(one)) continue;
       this.#since.delete(one);
-      this.#until.set(one, nowMs);
+      const isFirst = !this.#until.has(one);
+      if (isFirst || nowMs - since >= seenForSureMs) this.#until.set(one, nowMs);
     }
   }
 
