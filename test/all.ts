@@ -53,7 +53,7 @@ interface Phase {
 
 /** node:test follows each promise of a process, which takes half of the time if there are millions. */
 const untracked = "--import=./test/runner/untracked.ts";
-/** Machines have watchdogs of a second. */
+/** The kernel runs these files before all other processes. */
 const undelayed = ["--import=./test/runner/undelayed.ts"];
 /** Processes that make much garbage, one for each processor: more threads would not help them. */
 const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
@@ -133,10 +133,10 @@ const phases: readonly Phase[] = [
     startsServers: true,
     kubernetes: "oldest",
   },
-  // Their machines go before everything else, so that other files run beside them. Of these files two run at once.
+  // Their machines have watchdogs of a second, and go before all else. Files beside them would miss their own time limits: two of
+  // these files run at once, and no others.
   {
     name: "fencing",
-    isBeside: true,
     kinds: [
       { files: ["test/fencing/{groups,killed,partitions}.test.ts"], share: 0.6, group: "cuts", flags: undelayed },
       { files: ["test/fencing/**/*.test.ts"], share: 0.6, group: "fencing", flags: undelayed },
