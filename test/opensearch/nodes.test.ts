@@ -13,7 +13,7 @@ const [first = "", second = "", third = ""] = names;
 /** What a restart asks a database. */
 const questions = [
   "/_nodes/http?filter_path=_nodes,nodes.*.name,nodes.*.host,nodes.*.ip,nodes.*.roles",
-  "/_cluster/state/master_node?local=true",
+  "/_cluster/state/master_node,blocks?local=true",
   "/_cluster/settings?flat_settings=true",
 ];
 
@@ -67,7 +67,7 @@ suite("three nodes of a real OpenSearch", { skip: home === undefined }, () => {
     for (const name of names) {
       const state = await nodes.ask<{ readonly master_node: string; readonly cluster_name: string }>(
         name,
-        "/_cluster/state/master_node?local=true",
+        "/_cluster/state/master_node,blocks?local=true",
       );
       assert.ok(known.has(state.body.master_node), name);
     }
@@ -132,7 +132,7 @@ suite("three nodes of a real OpenSearch", { skip: home === undefined }, () => {
     });
     const state = await nodes.ask<{ readonly master_node: string | null }>(
       first,
-      "/_cluster/state/master_node?local=true",
+      "/_cluster/state/master_node,blocks?local=true",
     );
     assert.deepEqual([state.status, state.body.master_node ?? ""], [200, ""]);
     assert.equal(await members(), 1);

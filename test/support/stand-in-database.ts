@@ -36,6 +36,8 @@ export class StandInDatabase {
   readonly nodes: readonly StandInNode[];
   readonly persistent: Settings = {};
   readonly transient: Settings = {};
+  /** False: a master is elected, and shows no settings and takes none before it has recovered the state of the cluster. */
+  isRecovered = true;
   /** `NODE METHOD PATH`, with the body of a PUT, in the order in which the requests came. */
   readonly requests: string[] = [];
   /** `USER:PASSWORD` that each request needs; undefined: none. */
@@ -102,12 +104,17 @@ export class StandInDatabase {
   #reply(node: StandInNode, method: string, path: string, body: string): StandInReply {
     const route = `${method} ${path}`;
     if (route === "GET /_nodes/http") return json(this.#listNodes(node));
-    if (route === "GET /_cluster/state/master_node") return json(this.#state(node));
+    if (route === "GET /_cluster/state/master_node,blocks") return json(this.#state(node));
     if (!node.isMember) return json({ error: { type: "cluster_manager_not_discovered_exception" }, status: 503 }, 503);
-    if (route === "GET /_cluster/settings") return json({ persistent: this.persistent, transient: this.transient });
+    if (route === "GET /_cluster/settings") return json(this.isRecovered ? this.#settings : noSettings);
+    if (!this.isRecovered) return json({ error: { type: "cluster_block_exception" }, status: 503 }, 503);
     if (route === "PUT /_cluster/settings") return this.#change(JSON.parse(body));
     if (route === "POST /_flush") return json({ _shards: { total: 2, successful: 2, failed: 0 } });
     return json({ error: `no handler found for uri [${path}] and method [${method}]` }, 400);
+  }
+
+  get #settings(): unknown {
+    return { persistent: this.persistent, transient: this.transient };
   }
 
   get #members(): readonly StandInNode[] {
@@ -124,7 +131,8 @@ export class StandInDatabase {
   #state({ isMember }: StandInNode): unknown {
     const master = this.#members.find(({ roles }) => roles.includes("cluster_manager") || roles.includes("master"));
     const id = isMember && master !== undefined ? idOf(master.name) : null;
-    return { cluster_name: "stand-in", cluster_uuid: "u", master_node: id };
+    const global = { 1: { description: "state not recovered / initialized", retryable: true } };
+    return { cluster_name: "stand-in", cluster_uuid: "u", master_node: id, blocks: this.isRecovered ? {} : { global } };
   }
 
   #change({ persistent = {} }: { readonly persistent?: Readonly<Record<string, string | null>> }): StandInReply {
@@ -135,6 +143,8 @@ export class StandInDatabase {
     return json({ acknowledged: true, persistent, transient: {} });
   }
 }
+
+const noSettings = { persistent: {}, transient: {} };
 
 const idOf = (name: string): string => `id-${name}`;
 

@@ -25,7 +25,8 @@ export interface DatabaseNodes {
 const mostBytes = 4 * 2 ** 20;
 
 /**
- * The nodes, by a member that has a master: a node that has none knows only itself, and would take itself for a member. Throws
+ * The nodes, by a member that has a master: a node that has none knows only itself, and would take itself for a member. The
+ * master has recovered the state of the cluster: before that it shows no settings, as if no restart had changed one. Throws
  * ClusterError.
  */
 export function askNodes(database: Database): Promise<Answered<DatabaseNodes>> {
@@ -34,13 +35,14 @@ export function askNodes(database: Database): Promise<Answered<DatabaseNodes>> {
   return askMembers(database, async (ask): Promise<Answered<DatabaseNodes>> => {
     const master = await ask(questions.master);
     if ("unknown" in master) return master;
-    return master.value === "" ? { unknown: "the member that was asked has no master" } : ask(questions.nodes);
+    const without = "the member that was asked has no master, or its master has not recovered the settings yet";
+    return master.value === "" ? { unknown: without } : ask(questions.nodes);
   });
 }
 
 interface NodeQuestions {
   readonly nodes: Question<DatabaseNodes>;
-  /** The id of the master; empty where the member has none. */
+  /** The id of the master; empty where the member has none, or that has not recovered the state of the cluster. */
   readonly master: Question<string>;
 }
 
@@ -53,7 +55,7 @@ function questionsOf(masterRoles: ReadonlySet<string>): NodeQuestions {
       mostBytes,
       read: (document) => readNodes(document, masterRoles),
     },
-    master: { method: "GET", path: "/_cluster/state/master_node?local=true", read: readMaster },
+    master: { method: "GET", path: "/_cluster/state/master_node,blocks?local=true", read: readMaster },
   };
 }
 
@@ -78,11 +80,15 @@ function readNode(id: string, node: unknown, masterRoles: ReadonlySet<string>): 
   return { id, name, addresses: addresses as readonly string[], roles: texts, isMasterEligible };
 }
 
+/** The id of the block "state not recovered / initialized", in each version of both products. */
+const notRecovered = "1";
+
 function readMaster(document: unknown): string | undefined {
   const fields = fieldsOf(document);
   if (typeof fields?.cluster_name !== "string") return undefined;
-  const { master_node: id } = fields;
-  return typeof id === "string" ? id : "";
+  const { master_node: id, blocks } = fields;
+  const isRecovered = fieldsOf(fieldsOf(blocks)?.global)?.[notRecovered] === undefined;
+  return typeof id === "string" && isRecovered ? id : "";
 }
 
 /** The node of a pod: by its name, or else by the pod's address, if that is of one node alone. Pure. */

@@ -87,3 +87,14 @@ test("database-unknown: a database that refuses its setting keeps a restart of a
   for (let steps = 0; steps < 40; steps++) await stage.step();
   assert.deepEqual([stage.guard, stage.manager("group-a-0").calls], ["database-unknown", []]);
 });
+
+test("a database that has a master and has not recovered its state ends no restart: its settings are not what it shows", async () => {
+  const stage = await begun();
+  await stage.until("the barrier", () => stage.claims[0]?.phase === "starting", 60);
+  stage.standIn.isRecovered = false;
+  for (let steps = 0; steps < 30; steps++) await stage.step();
+  assert.equal(stage.claims[0]?.hold, true, "its marker stands, although no read shows it");
+  stage.standIn.isRecovered = true;
+  await stage.until("the end", () => stage.claims.length === 0 && isOver(stage), 80);
+  assertWhole(stage, "at the end");
+});

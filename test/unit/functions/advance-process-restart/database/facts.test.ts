@@ -40,7 +40,7 @@ const nodes = {
   },
 };
 const replies: Readonly<Record<string, unknown>> = {
-  "/_cluster/state/master_node": { cluster_name: "sluice", master_node: "GX5g" },
+  "/_cluster/state/master_node,blocks": { cluster_name: "sluice", master_node: "GX5g" },
   "/_nodes/http": nodes,
   "/_cluster/health": health,
   "/_cluster/settings": { defaults: enabled("all") },
