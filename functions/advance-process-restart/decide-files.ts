@@ -13,6 +13,8 @@ export interface FilesCopy {
   readonly resourceVersion: string;
   /** The values in base64; null for a key that goes. */
   readonly data: Readonly<Record<string, string | null>>;
+  /** What is noted of the files that it replaces. */
+  readonly annotations: Readonly<Record<string, string>>;
   readonly ownerReferences: readonly object[];
 }
 
@@ -24,11 +26,16 @@ export type FilesState =
       readonly kind: "differs";
       readonly sum: string;
       readonly copy: FilesCopy;
-      /** What keeps one process from a start with these files alone; absent: it may. */
       readonly together?: Blocked | undefined;
       readonly change?: FilesChange | undefined;
     }
-  | { readonly kind: "same"; readonly sum: string; readonly change?: FilesChange | undefined };
+  | {
+      readonly kind: "same";
+      readonly sum: string;
+      /** What keeps one process from a start with these files alone; absent: it may. */
+      readonly together?: Blocked | undefined;
+      readonly change?: FilesChange | undefined;
+    };
 
 /** The guard of files that no process starts with alone. */
 export const togetherGuard = "restart-config-together";
@@ -71,7 +78,7 @@ export function isMended({ restart }: Pod, files: FilesState | undefined, answer
 }
 
 /**
- * What keeps one process from a start with the expected files while the others of its group run with the mounted ones. Where all
+ * What keeps one process from a start with the expected files while the others of its group run with other settings. Where all
  * others have failed, or there are none, it need not join any.
  */
 export function blockedByOthers(
@@ -79,7 +86,7 @@ export function blockedByOthers(
   { name }: Pick<Pod, "name">,
   zones: readonly Zone[],
 ): Blocked | undefined {
-  if (files?.kind !== "differs" || files.together === undefined) return undefined;
+  if (files === undefined || files.kind === "blocked" || files.together === undefined) return undefined;
   const wanted = zones.reduce((sum, { workload }) => sum + workload.replicas, 0);
   const others = zones.flatMap(({ pods }) => pods).filter((pod) => pod.name !== name);
   const failed = others.filter(({ restart }) => restart?.phase === "failed");

@@ -209,10 +209,12 @@ function hasNewFiles({ pod, files, answer }: Candidate): boolean {
 
 /** No claim is open now, so that none has been written for the files that are mounted. */
 function filesFirst({ zones }: ZonesNow, { zone, pod, files }: Candidate): PodTarget | Blocked | undefined {
-  if (files?.kind === "blocked") return files.blocked;
-  if (files?.kind !== "differs") return undefined;
+  if (files === undefined) return undefined;
+  if (files.kind === "blocked") return files.blocked;
+  const alone = blockedByOthers(files, pod, zones);
+  if (alone !== undefined || files.kind === "same") return alone;
   const { sum, copy } = files;
-  return blockedByOthers(files, pod, zones) ?? { kind: "copy", statefulSet: zone.workload, sum, copy };
+  return { kind: "copy", statefulSet: zone.workload, sum, copy };
 }
 
 function withPhase(candidates: readonly Candidate[], phase: RestartPhase): Candidate[] {

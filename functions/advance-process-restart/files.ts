@@ -3,16 +3,19 @@
  * Role of the user lets Sluice read and patch them by their names.
  */
 
-import { read } from "../shared/annotations/entry.ts";
+import { type Malformed, read } from "../shared/annotations/entry.ts";
 import { restartConfig, restartMode, restartMounted } from "../shared/annotations/restart.ts";
+import { formatSettings, restartSettings } from "../shared/annotations/restart-files.ts";
 import { BoundedMap } from "../shared/base/bounded-map.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
+import type { Zone } from "../shared/groups/zones.ts";
 import { apiMessage, type ClusterError, hasCode, lackOf, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { FilesCopy, FilesState } from "./decide-files.ts";
-import { type FilesChange, whyTogether } from "./drift/decide-settings.ts";
+import { askProcesses, startedWith } from "./ask-processes.ts";
+import { type FilesCopy, type FilesState, isOtherSum } from "./decide-files.ts";
+import { type Coordinating, dependsOnStarted, type FilesChange, whyTogether } from "./drift/decide-settings.ts";
 import { readSettings } from "./drift/settings.ts";
 import { sumOf } from "./process-manager/kept-files.ts";
 
@@ -47,12 +50,16 @@ export function sumOfSecret({ data = {} }: Pick<SecretObject, "data">): string {
   return sumOf(new Map(Object.entries(data).map(([name, value]) => [name, Buffer.from(value, "base64")])));
 }
 
-/** Reads both Secrets anew. Undefined for a StatefulSet that names none. Throws ClusterError. */
+/**
+ * Reads both Secrets anew, and asks the pods with which files they were started, where that matters. Undefined for a StatefulSet
+ * that names no Secrets. Throws ClusterError.
+ */
 export async function readFiles(
   context: Context,
   key: GroupKey,
-  statefulSet: StatefulSet,
+  zone: Pick<Zone<StatefulSet>, "workload" | "pods">,
 ): Promise<FilesState | undefined> {
+  const { workload: statefulSet } = zone;
   const { files } = statefulSet.restart ?? {};
   if (files === undefined) return undefined;
   const [expected, mounted] = await Promise.all([
@@ -66,8 +73,9 @@ export async function readFiles(
   const unreadable = blockedByMainFile(expected);
   if (unreadable !== undefined) return { kind: "blocked", blocked: unreadable };
   const sum = sumOfSecret(expected);
-  const change = changeOf(expected, mounted);
-  if (sumOfSecret(mounted) === sum) return { kind: "same", sum, change };
+  const change = await readChange(context, zone, expected, mounted);
+  const together = blockedAlone({ expected, mounted, sum }, change);
+  if (sumOfSecret(mounted) === sum) return { kind: "same", sum, change, together };
   const stays = `the files of ${files.expected} cannot be copied into ${files.mounted}`;
   if (mounted.immutable === true)
     return blocked("restart-config-refused", `${stays}, which is immutable: make it anew without that`);
@@ -75,23 +83,49 @@ export async function readFiles(
   const refused = memoryOf(context, key).refused.get(copy.name);
   if (refused?.copy === identityOf(copy, sum) && context.cluster.monotonicMs() - refused.sinceMs < refusedForMs)
     return blocked("restart-config-refused", `${stays}: ${refused.message}`);
-  // Without mounted files no process runs.
-  const isEmpty = Object.keys(mounted.data ?? {}).length === 0;
-  return { kind: "differs", sum, copy, change, together: isEmpty ? undefined : blockedAlone(expected, change) };
+  return { kind: "differs", sum, copy, change, together };
 }
 
 /** Undefined for expected files that cannot be parsed. */
 function changeOf({ metadata, data }: SecretObject, mounted: SecretObject): FilesChange | undefined {
   const [expected, before] = [readSettings(data), readSettings(mounted.data)];
   if ("unreadable" in expected) return undefined;
-  return { mode: read(restartMode, metadata), expected, mounted: "unreadable" in before ? undefined : before };
+  const noted = notedSettings(mounted);
+  return { mode: read(restartMode, metadata), expected, mounted: "unreadable" in before ? undefined : before, noted };
 }
 
-/** A process that starts with such files alone could not join those that run with the mounted ones. */
-function blockedAlone({ metadata }: SecretObject, change: FilesChange | undefined): Blocked | undefined {
-  const why = change && whyTogether(change);
+/** By their sums the settings of files that were mounted before. What is malformed is added to `malformed`. */
+export function notedSettings({ metadata }: SecretObject, malformed: Malformed[] = []): Map<string, Coordinating> {
+  const noted = read(restartSettings, metadata, malformed) ?? new Map();
+  return new Map([...noted].map(([sum, settings]) => [sum, new Map(Object.entries(settings))]));
+}
+
+async function readChange(
+  context: Context,
+  { workload, pods }: Pick<Zone<StatefulSet>, "workload" | "pods">,
+  expected: SecretObject,
+  mounted: SecretObject,
+): Promise<FilesChange | undefined> {
+  const change = changeOf(expected, mounted);
+  if (change === undefined || !dependsOnStarted(change)) return change;
+  return { ...change, started: startedWith(await askProcesses(context, workload, pods)) };
+}
+
+interface ReadSecrets {
+  readonly expected: SecretObject;
+  readonly mounted: SecretObject;
+  readonly sum: string;
+}
+
+/** A process that starts with such files alone could not join those that run with others. */
+function blockedAlone({ expected, mounted, sum }: ReadSecrets, change: FilesChange | undefined): Blocked | undefined {
+  // Without mounted files no process runs.
+  if (change === undefined || Object.keys(mounted.data ?? {}).length === 0) return undefined;
+  const before = [sumOfSecret(mounted), ...(change.started ?? [])];
+  const why = before.some((one) => isOtherSum(one, sum)) ? whyTogether(change) : undefined;
   if (why === undefined) return undefined;
-  const what = `no process starts alone with the files of ${metadata.name}, because ${why}, and it could not join the others`;
+  const { name } = expected.metadata;
+  const what = `no process starts alone with the files of ${name}, because ${why}, and it could not join the others`;
   const message = `${what}: write schedule-coordinated on all pods of the group, or rolling into ${restartMode.key} of that Secret`;
   return { guard: "restart-config-together", message };
 }
@@ -127,13 +161,20 @@ export async function readSecret(
 }
 
 /** Keys that the expected Secret has no more are removed. Kubernetes removes the mounted one with its StatefulSet. */
-function copyOf({ name, uid }: StatefulSet, expected: SecretObject, { metadata, data }: SecretObject): FilesCopy {
+function copyOf({ name, uid }: StatefulSet, expected: SecretObject, mounted: SecretObject): FilesCopy {
+  const { metadata, data } = mounted;
   const gone = Object.fromEntries(Object.keys(data ?? {}).map((key) => [key, null]));
   const owners = metadata.ownerReferences ?? [];
+  const before = readSettings(data);
+  const noted = new Map([...notedSettings(mounted)].map(([sum, settings]) => [sum, Object.fromEntries(settings)]));
+  // The newest files stand last, because the first ones are forgotten.
+  noted.delete(sumOfSecret(mounted));
+  if (!("unreadable" in before)) noted.set(sumOfSecret(mounted), Object.fromEntries(before));
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name, uid };
   return {
     ...{ name: metadata.name, uid: metadata.uid, resourceVersion: metadata.resourceVersion },
     data: { ...gone, ...expected.data },
+    annotations: { [restartSettings.key]: formatSettings(noted) },
     ownerReferences: owners.some((one) => one.uid === uid) ? owners : [...owners, owner],
   };
 }
@@ -144,13 +185,8 @@ function identityOf({ uid, resourceVersion }: FilesCopy, sum: string): string {
 
 /** Writes the copy, unless the Secret has changed since it was read. Throws ClusterError. */
 export async function writeCopy({ cluster }: Context, namespace: string, copy: FilesCopy, notAfterMs: number) {
-  const { name, uid, resourceVersion, ownerReferences, data } = copy;
-  await cluster.patch(
-    "secrets",
-    { namespace, name },
-    { metadata: { uid, resourceVersion, ownerReferences }, data },
-    { notAfterMs },
-  );
+  const { name, data, ...metadata } = copy;
+  await cluster.patch("secrets", { namespace, name }, { metadata, data }, { notAfterMs });
 }
 
 /** Remembers for ten seconds why the API server has refused a copy, or until one of the Secrets changes. */

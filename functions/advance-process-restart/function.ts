@@ -1,5 +1,6 @@
 import { pathsOf } from "../shared/annotations/paths.ts";
 import * as restart from "../shared/annotations/restart.ts";
+import { restartSettings } from "../shared/annotations/restart-files.ts";
 import { knownTriggers } from "../shared/annotations/restart-trigger.ts";
 import * as table from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
@@ -13,6 +14,8 @@ import { hasEndedLately } from "./database/left-over.ts";
 import { guards } from "./guards.ts";
 import { name } from "./observe.ts";
 import { restarting } from "./reconcile.ts";
+
+const onPods = [restart.restartPhase, restart.restartId, restart.restartReason] as const;
 
 /** Restarts the process of a pod inside its pod, where its StatefulSet names a process manager. */
 export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
@@ -34,12 +37,7 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
       verbs: ["get", "list", "watch", "patch"],
       changes: pathsOf(restart.restartPhaseOfAll, restart.restartId),
     },
-    {
-      group: "",
-      resource: "pods",
-      verbs: ["get", "list", "watch", "patch"],
-      changes: pathsOf(restart.restartPhase, restart.restartId, restart.restartReason),
-    },
+    { group: "", resource: "pods", verbs: ["get", "list", "watch", "patch"], changes: pathsOf(...onPods) },
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "", resource: "services", verbs: ["get"] },
     claimedNeed,
@@ -52,9 +50,8 @@ export const advanceProcessRestart: FunctionDefinition<GroupKey> = {
     table.verdicts,
     table.lastRestart,
     knownTriggers,
-    restart.restartPhase,
-    restart.restartId,
-    restart.restartReason,
+    ...onPods,
+    restartSettings,
   ],
   reconcile: (context, key, trigger) => reconcileClaims(context, restarting, key, trigger),
 };

@@ -198,7 +198,7 @@ async function askManager(context: Context, key: GroupKey, candidate: Candidate)
   const publication = await readPublication(context.cluster, zone.workload);
   if (publication !== "all") return { ...candidate, publication };
   // The files are read first: a report from before that read may show older ones.
-  const files = await readFiles(context, key, zone.workload);
+  const files = await readFiles(context, key, zone);
   const answer = await readStatus(context, zone.workload, pod);
   const isThere = files?.kind === "same" && "podUid" in answer && answer.mountedSum === files.sum;
   const waitedMs = files?.kind !== "same" || isThere ? 0 : waitedFor(context, key, pod.uid, files.sum);

@@ -1,6 +1,6 @@
 /** Which Secrets with expected files are known, since when nothing names one of them, and which are removed. Pure. */
 
-import { mostChecks, type NamedConfig } from "../shared/annotations/restart.ts";
+import { mostChecks, type NamedConfig } from "../shared/annotations/restart-files.ts";
 
 /** A Secret as a GET shows it. */
 export type ReadConfig =

@@ -1,4 +1,5 @@
-import { collectedConfig, namedConfigs, restartConfig } from "../shared/annotations/restart.ts";
+import { restartConfig } from "../shared/annotations/restart.ts";
+import { collectedConfig, namedConfigs } from "../shared/annotations/restart-files.ts";
 import { ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";

@@ -1,6 +1,6 @@
 /** What is read: the Secrets that StatefulSets of a group expect, or have expected, and what names Secrets in the namespace. */
 
-import { collectedConfig, type NamedConfig } from "../shared/annotations/restart.ts";
+import { collectedConfig, type NamedConfig } from "../shared/annotations/restart-files.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";

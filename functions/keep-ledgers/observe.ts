@@ -1,6 +1,6 @@
 /** The groups and their ledgers: by lists for a sweep, by a view for one group. */
 
-import { namedConfigs } from "../shared/annotations/restart.ts";
+import { namedConfigs } from "../shared/annotations/restart-files.ts";
 import { knownTriggers } from "../shared/annotations/restart-trigger.ts";
 import {
   claims,

@@ -63,6 +63,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/restart-id": {},
   "sluice.dev/restart-reason": {},
   "sluice.dev/restart-mode": {},
+  "sluice.dev/restart-settings": {},
   "sluice.dev/stop": {},
   "sluice.dev/restart-manager": onBoth,
   "sluice.dev/restart-manager-secret": onBoth,

@@ -20,7 +20,7 @@ const ofKinds = table.flatMap(({ kindNeeds = [] }) => kindNeeds.flatMap(({ chang
 
 /** No function has a right to Secrets: a user lets this one patch the Secret that its processes mount, by a Role of its own. */
 const byUsersRole: Readonly<Record<string, readonly string[]>> = {
-  "restarter secrets": ["data", "metadata.ownerReferences"],
+  "restarter secrets": ["data", "metadata.ownerReferences", "metadata.annotations[sluice.dev/restart-settings]"],
 };
 
 const isFields = (value: unknown): value is Fields =>

@@ -12,6 +12,7 @@ import { renewClaim, writeClaims } from "../../shared/transaction/claims.ts";
 import { claimStoodForMs } from "../../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
 import type { Pod } from "../../shared/workloads/pods.ts";
+import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { callManager, readStatus } from "../calls.ts";
 import { askAllocation, flush, releaseAllocation, restrictAllocation } from "../database/allocation.ts";
 import type { Answered, Database } from "../database/exchange.ts";
@@ -80,7 +81,7 @@ async function readRestart(
   const members = await mapLimit(standing, askedAtOnce, async (one): Promise<TogetherMember> => {
     const isPreparing = phase === togetherPhases.preparing;
     // The files are read first: a report from before that read may show older ones.
-    const files = isPreparing ? await readFiles(context, observed.key, one.statefulSet) : undefined;
+    const files = isPreparing ? await readFilesOf(context, observed.key, one) : undefined;
     return { ...one, files, answer: await readStatus(context, one.statefulSet, one.pod) };
   });
   const missing = found.flatMap(({ claim, where: { statefulSet, pods } }) =>
@@ -98,6 +99,14 @@ async function readRestart(
     nowMs: cluster.serverTimeMs(),
     knownMs: claimStoodForMs(context, observed.key, first(claims)),
   };
+}
+
+function readFilesOf(
+  context: Context,
+  key: GroupKey,
+  { statefulSet: workload, pod }: Pick<TogetherMember, "statefulSet" | "pod">,
+) {
+  return readFiles(context, key, { workload, pods: [pod] });
 }
 
 async function readRestriction(

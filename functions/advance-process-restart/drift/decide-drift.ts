@@ -21,8 +21,9 @@ export interface DriftZone extends FilesChange {
   readonly stopped?: ReadonlySet<string>;
   /** True where no process may start alone with the expected files, so that pods which wait for that restart with the others. */
   readonly isBlockedAlone?: boolean;
-  /** The files for a mounted Secret that has none. */
+  /** The files for a mounted Secret that has others, or none. */
   readonly fill?: FilesCopy | undefined;
+  readonly isEmpty?: boolean;
 }
 
 export interface DriftDecision {
@@ -34,13 +35,24 @@ type Fill = Extract<RestartTarget, { kind: "copy" }>;
 
 /**
  * The first files of processes that have never started, and wait for them. Where one runs, an empty mounted Secret is a mistake:
- * its restart brings the files, and what they change decides whether it is alone.
+ * its restart brings the files, and what they change decides whether it is alone. The second case is a user who takes files back
+ * that were mounted, and with which no process was started: a pod that is made anew must not get them.
  */
 export function decideFill(known: readonly DriftZone[]): readonly Fill[] {
-  return known.flatMap(({ zone: { workload: statefulSet, pods }, sum, fill: copy, running }): readonly Fill[] => {
-    const isWaiting = ({ restart, readySinceMs }: Pod) => restart === undefined && readySinceMs === undefined;
-    return copy && running.size === 0 && pods.every(isWaiting) ? [{ kind: "copy", statefulSet, sum, copy }] : [];
+  return known.flatMap((one): readonly Fill[] => {
+    const { zone, sum, fill: copy } = one;
+    const isDue = copy !== undefined && (isFirst(one) || isTakenBack(one));
+    return isDue ? [{ kind: "copy", statefulSet: zone.workload, sum, copy }] : [];
   });
+}
+
+function isFirst({ zone: { pods }, running, isEmpty = false }: DriftZone): boolean {
+  const isWaiting = ({ restart, readySinceMs }: Pod) => restart === undefined && readySinceMs === undefined;
+  return isEmpty && running.size === 0 && pods.every(isWaiting);
+}
+
+function isTakenBack({ zone: { pods }, sum, running }: DriftZone): boolean {
+  return pods.length > 0 && pods.every((pod) => running.get(pod.uid) === sum);
 }
 
 type Way = "rolling" | "coordinated";

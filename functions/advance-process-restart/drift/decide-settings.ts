@@ -56,21 +56,41 @@ export interface FilesChange {
   readonly expected: Coordinating;
   /** Undefined where the mounted main file cannot be parsed. */
   readonly mounted: Coordinating | undefined;
+  /** The same of files that were mounted before, by their sums. */
+  readonly noted?: ReadonlyMap<string, Coordinating>;
+  /** The sums that processes of the StatefulSet were started with, as far as they are known. */
+  readonly started?: readonly string[];
+}
+
+/**
+ * What the processes run with. After a restart of all that was called off this is not what is mounted. Where nothing is noted of
+ * their files, or no process is known, it is taken to be that.
+ */
+function settingsBefore({ mounted, noted, started = [] }: FilesChange): readonly Coordinating[] {
+  const before = started.length === 0 ? [mounted] : started.map((sum) => noted?.get(sum) ?? mounted);
+  return before.filter((settings) => settings !== undefined);
+}
+
+/** True where it matters with which files the processes were started: they may have other settings than are mounted. */
+export function dependsOnStarted({ mounted, noted = new Map() }: FilesChange): boolean {
+  return [...noted.values()].some((settings) => mounted === undefined || differingKey(settings, mounted) !== undefined);
 }
 
 /** Why processes must restart together for these files; undefined where each may restart alone. */
-export function whyTogether({ mode, expected, mounted }: FilesChange): string | undefined {
+export function whyTogether(change: FilesChange): string | undefined {
+  const { mode, expected } = change;
   if (mode === "rolling") return undefined;
   if (mode === "coordinated") return `${restartMode.key} says ${mode}`;
-  const key = mounted && differingKey(expected, mounted);
+  const keys = settingsBefore(change).map((before) => differingKey(expected, before));
+  const key = keys.find((one) => one !== undefined);
   return key && `they change ${key}`;
 }
 
 /** The first key that some of these files change, and that has another value in others; undefined where all agree. */
 export function disputedKey(changes: readonly FilesChange[]): string | undefined {
   return Object.keys(defaults).find((key) => {
-    const isChanged = changes.some(
-      ({ expected, mounted }) => mounted !== undefined && settingOf(expected, key) !== settingOf(mounted, key),
+    const isChanged = changes.some((change) =>
+      settingsBefore(change).some((before) => settingOf(change.expected, key) !== settingOf(before, key)),
     );
     return isChanged && new Set(changes.map(({ expected }) => settingOf(expected, key))).size > 1;
   });

@@ -1,6 +1,6 @@
 /** Processes that were started with other files than are expected now get a phase, besides what a person has asked for. */
 
-import { read } from "../../shared/annotations/entry.ts";
+import { type Malformed, read } from "../../shared/annotations/entry.ts";
 import { restartConfig, restartMode, restartMounted } from "../../shared/annotations/restart.ts";
 import { mapLimit } from "../../shared/base/map-limit.ts";
 import type { Context } from "../../shared/contract/context.ts";
@@ -12,12 +12,13 @@ import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import type { ClaimingFunction } from "../../shared/reconcile/reconcile-claims.ts";
 import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../../shared/workloads/statefulsets.ts";
-import { readStatus } from "../calls.ts";
+import { askProcesses, startedWith } from "../ask-processes.ts";
+import type { ManagerStatus } from "../calls.ts";
 import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
-import { readFiles, readSecret, sumOfSecret } from "../files.ts";
+import { notedSettings, readFiles, readSecret, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
@@ -46,11 +47,11 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
   };
 }
 
-/** Nothing waits for processes that have never started, and no phase is written for them. */
+/** Nothing waits for files that no process is to restart for, and no phase is written for them. */
 function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   const { fills = [] } = drift ?? {};
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  if (fills.length > 0 && isIdle) return take(fills, "processes that have never started get their files");
+  if (fills.length > 0 && isIdle) return take(fills, "files are mounted for which no process restarts");
   return decideBoth(verdict, drift);
 }
 
@@ -108,37 +109,39 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   ]);
   if ("guard" in expected) return expected;
   if ("guard" in mounted) return mounted;
-  const files = await readFiles(context, key, workload);
+  const files = await readFiles(context, key, zone);
   if (files?.kind === "blocked") return files.blocked;
-  const isEmpty = Object.keys(mounted.data ?? {}).length === 0;
   const [settings, before] = [readSettings(expected.data), readSettings(mounted.data)];
   if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable };
-  const malformed: { readonly key: string; readonly message: string }[] = [];
-  const mode = read(restartMode, expected.metadata, malformed);
+  const [unknownMode, unknownNote]: [Malformed[], Malformed[]] = [[], []];
+  const mode = read(restartMode, expected.metadata, unknownMode);
+  const noted = notedSettings(mounted, unknownNote);
+  await reportMalformed(context, key, workload, { name, malformed: unknownMode });
+  await reportMalformed(context, key, workload, { name: mountedName, malformed: unknownNote });
+  const known = await askProcesses(context, workload, zone.pods);
+  return {
+    ...{ zone, sum: sumOfSecret(expected), mode: unknownMode.length > 0 ? "by-hand" : mode },
+    ...{ expected: settings, mounted: "unreadable" in before ? undefined : before, noted },
+    ...{ started: startedWith(known), ...processesOf(known) },
+    isBlockedAlone: files?.together !== undefined,
+    ...(files?.kind === "differs" ? { fill: files.copy, isEmpty: Object.keys(mounted.data ?? {}).length === 0 } : {}),
+  };
+}
+
+async function reportMalformed(
+  context: Context,
+  key: GroupKey,
+  workload: StatefulSet,
+  { name, malformed }: { readonly name: string; readonly malformed: readonly Malformed[] },
+): Promise<void> {
   for (const { message } of malformed)
     await recordOnce(context, "advance-process-restart", key, {
       about: { resource: "statefulsets", ...workload },
       ...{ type: "Warning", reason: eventReasons.malformed, message: `Secret ${name}: ${message}`, identity: message },
     });
-  return {
-    ...{ zone, sum: sumOfSecret(expected), mode: malformed.length > 0 ? "by-hand" : mode },
-    ...{ expected: settings, mounted: "unreadable" in before ? undefined : before },
-    isBlockedAlone: files?.kind === "differs" && files.together !== undefined,
-    ...(await askProcesses(context, zone)),
-    ...(isEmpty && files?.kind === "differs" ? { fill: files.copy } : {}),
-  };
 }
 
-async function askProcesses(
-  context: Context,
-  { workload, pods }: Zone<StatefulSet>,
-): Promise<Pick<DriftZone, "running" | "stopped">> {
-  const free = pods.filter(({ restart, terminating }) => restart === undefined && !terminating);
-  const answers = await mapLimit(free, askedAtOnce, async (pod) => {
-    const answer = await readStatus(context, workload, pod);
-    return "podUid" in answer && answer.podUid === pod.uid ? [answer] : [];
-  });
-  const known = answers.flat();
+function processesOf(known: readonly ManagerStatus[]): Pick<DriftZone, "running" | "stopped"> {
   const running = known.flatMap(({ podUid, runningSum }) =>
     runningSum === undefined ? [] : [[podUid, runningSum] as const],
   );

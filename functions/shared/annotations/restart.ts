@@ -1,9 +1,9 @@
 /** The annotations by which the process of a pod is restarted inside its pod, and those of its StatefulSet that say how. */
 
-import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { annotationOn, anyText, labelOn, type Malformed, nonEmptyText, objectName, oneOf, read } from "./entry.ts";
+import { annotationOn, type Malformed, nonEmptyText, objectName, oneOf, read } from "./entry.ts";
 import { parseQuestionUrl, type QuestionUrl } from "./health.ts";
+import { restartSettings } from "./restart-files.ts";
 import { type RestartTrigger, restartTrigger } from "./restart-trigger.ts";
 
 const onStatefulSet = annotationOn("StatefulSet");
@@ -147,55 +147,6 @@ export const restartMounted = onStatefulSet("sluice.dev/restart-mounted", object
   meaning: "the Secret that the pods mount: before a restart it gets the files of restart-config",
 });
 
-/** The same key as a label of the Secret that the annotation names. */
-export const collectedConfig = labelOn("Secret")("sluice.dev/restart-config", anyText, {
-  grammar: "any label value",
-  fallback: "the Secret is never removed",
-  meaning: "the Secret is removed 15 minutes after the last StatefulSet and pod has ceased to name it",
-});
-
-/** A Secret with expected files that a StatefulSet of the group has named. */
-export interface NamedConfig {
-  readonly uid: string;
-  /** Since when nothing names it, in milliseconds since the epoch; absent: a StatefulSet names it. */
-  readonly unnamedMs?: number;
-  /** How often it was found so, at most {@link mostChecks}; absent: never. */
-  readonly checks?: number;
-}
-
-/** More reads that found a Secret unnamed are not counted. */
-export const mostChecks = 3;
-
-/** All or nothing: of an entry that is malformed nothing is known. */
-function parseNamedConfigs(text: string): ReadonlyMap<string, NamedConfig> | undefined {
-  const entries = Object.entries(parseFields(text) ?? { malformed: undefined });
-  const parsed = entries.map(([name, value]) => [name, parseNamedConfig(value)] as const);
-  const isWhole = (entry: readonly [string, NamedConfig | undefined]): entry is readonly [string, NamedConfig] =>
-    entry[1] !== undefined;
-  return parsed.every(isWhole) ? new Map(parsed) : undefined;
-}
-
-function parseNamedConfig(value: unknown): NamedConfig | undefined {
-  const { uid, unnamed, checks } = fieldsOf(value) ?? {};
-  if (typeof uid !== "string" || uid === "") return undefined;
-  if (unnamed === undefined && checks === undefined) return { uid };
-  const isCount = Number.isInteger(checks) && Number(checks) >= 1 && Number(checks) <= mostChecks;
-  return isTime(unnamed) && isCount ? { uid, unnamedMs: unnamed, checks: Number(checks) } : undefined;
-}
-
-export function formatNamedConfigs(configs: ReadonlyMap<string, NamedConfig>): string {
-  const entries = [...configs].map(([name, { uid, unnamedMs, checks }]) => [name, { uid, unnamed: unnamedMs, checks }]);
-  return JSON.stringify(Object.fromEntries(entries));
-}
-
-export const namedConfigs = annotationOn("Lease")("sluice.dev/restart-configs", parseNamedConfigs, {
-  grammar:
-    'JSON: the names of Secrets, each with {"uid": UID} and perhaps {"unnamed": MS since the epoch, "checks": 1 to 3}',
-  fallback: "absent or malformed: no Secret is removed that is not named again",
-  meaning:
-    "the Secrets with expected files that StatefulSets of the group have named, and since when nothing names one",
-});
-
 export const restartEntries = [
   restartConfig,
   restartMounted,
@@ -203,6 +154,7 @@ export const restartEntries = [
   restartId,
   restartReason,
   restartMode,
+  restartSettings,
   restartManager,
   restartManagerSecret,
   restartDatabase,

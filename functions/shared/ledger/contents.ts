@@ -1,6 +1,6 @@
 /** The annotations of a ledger, as text and as values (rule R2). */
 
-import { namedConfigs } from "../annotations/restart.ts";
+import { namedConfigs } from "../annotations/restart-files.ts";
 import { knownTriggers } from "../annotations/restart-trigger.ts";
 import * as keys from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";

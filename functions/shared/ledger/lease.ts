@@ -1,6 +1,6 @@
 /** The ledger as a Lease: read, made, and written on condition that no other process wrote it (rules R1, R3, R4 and R8). */
 
-import { formatNamedConfigs, namedConfigs } from "../annotations/restart.ts";
+import { formatNamedConfigs, namedConfigs } from "../annotations/restart-files.ts";
 import { formatKnownTriggers, knownTriggers } from "../annotations/restart-trigger.ts";
 import * as keys from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";

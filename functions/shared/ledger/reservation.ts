@@ -4,7 +4,7 @@
  * One Lease per group is its ledger. The rules R1 to R25 are in README.md beside this file; their ids stand where they are kept.
  */
 
-import type { NamedConfig } from "../annotations/restart.ts";
+import type { NamedConfig } from "../annotations/restart-files.ts";
 import type { KnownTrigger } from "../annotations/restart-trigger.ts";
 import type { Looks } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";

@@ -1,7 +1,7 @@
 /** Removes each rule of restarts. */
 import { sumOfSecret } from "../../../functions/advance-process-restart/files.ts";
 import { decideCall } from "../../../functions/advance-process-restart/process-manager/decide-call.ts";
-import type { NamedConfig } from "../../../functions/shared/annotations/restart.ts";
+import type { NamedConfig } from "../../../functions/shared/annotations/restart-files.ts";
 import type { PodAnswer, PodHttp, PodRequest } from "../../../functions/shared/http/pod-http.ts";
 import type { SecretObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";

@@ -29,25 +29,40 @@ const known = (zone: Zone<StatefulSet>, changes: Partial<DriftZone> = {}): Drift
 });
 
 suite("the first files", () => {
-  const fill = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, ownerReferences: [] };
+  const fill = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, annotations: {}, ownerReferences: [] };
   const waiting = { readySinceMs: undefined };
+  const isEmpty = true;
 
   test("an empty mounted Secret whose processes have never started is filled", () => {
     const zone = zoneOf(waiting);
     const target = { kind: "copy", statefulSet: zone.workload, sum: wanted, copy: fill };
-    assert.deepEqual(decideFill([known(zone, { fill })]), [target]);
-    assert.deepEqual(decideFill([known({ ...zone, pods: [] }, { fill })]).length, 1, "before its first pod");
-    assert.deepEqual(decideFill([known(zone)]), [], "it has files");
+    assert.deepEqual(decideFill([known(zone, { fill, isEmpty })]), [target]);
+    assert.deepEqual(decideFill([known({ ...zone, pods: [] }, { fill, isEmpty })]).length, 1, "before its first pod");
+    assert.deepEqual(decideFill([known(zone, { fill })]), [], "it has other files");
+    assert.deepEqual(decideFill([known(zone, { isEmpty })]), [], "it has the expected files");
+  });
+
+  test("files with which all processes run are mounted again, and not before the last one runs with them", () => {
+    const zone = zoneOf({});
+    const running = new Map(zone.pods.map(({ uid }) => [uid, wanted]));
+    assert.equal(decideFill([known(zone, { fill, running })]).length, 1);
+    const [first = ""] = running.keys();
+    for (const other of [new Map([[first, wanted]]), new Map([...running, [first, old]])])
+      assert.deepEqual(decideFill([known(zone, { fill, running: other })]), []);
+    assert.deepEqual(decideFill([known({ ...zone, pods: [] }, { fill, running: new Map() })]), [], "no pod");
   });
 
   test("where one process runs, or its pod is ready or in a phase, nothing is filled", () => {
     const zone = zoneOf(waiting);
     const [first, second] = zone.pods as readonly [Pod, Pod];
     const running = new Map([[second.uid, old]]);
-    assert.deepEqual(decideFill([known(zone, { fill, running })]), []);
+    assert.deepEqual(decideFill([known(zone, { fill, isEmpty, running })]), []);
     const restart = { text: "failed", phase: "failed", id: undefined } as const;
     for (const change of [{ readySinceMs: 0 }, { restart }])
-      assert.deepEqual(decideFill([known({ ...zone, pods: [first, { ...second, ...change }] }, { fill })]), []);
+      assert.deepEqual(
+        decideFill([known({ ...zone, pods: [first, { ...second, ...change }] }, { fill, isEmpty })]),
+        [],
+      );
   });
 });
 

@@ -193,7 +193,7 @@ suite("what a person wants now", () => {
 });
 
 suite("the files", () => {
-  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, ownerReferences: [] };
+  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, annotations: {}, ownerReferences: [] };
 
   test("files that differ are copied before the restart of a pod, whether it is wanted now or in its turn", () => {
     for (const phase of ["schedule", "schedule-rolling"] as const) {

@@ -21,7 +21,7 @@ import {
 
 suite("the files", () => {
   const same = (sum: string): FilesState => ({ kind: "same", sum });
-  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, ownerReferences: [] };
+  const copy = { name: "mounted", uid: "1", resourceVersion: "2", data: {}, annotations: {}, ownerReferences: [] };
   const brought = (mountedSum: string | undefined, files?: FilesState): MemberGiven => ({
     ...{ files, status: { mountedSum } },
   });

@@ -8,7 +8,7 @@ import {
   type ReadConfig,
   unnamedForMs,
 } from "../../../../functions/gc-restart-config/decide.ts";
-import type { NamedConfig } from "../../../../functions/shared/annotations/restart.ts";
+import type { NamedConfig } from "../../../../functions/shared/annotations/restart-files.ts";
 
 const nowMs = 2_000_000;
 const longAgoMs = nowMs - unnamedForMs;
