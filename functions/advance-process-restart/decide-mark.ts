@@ -12,9 +12,21 @@ export interface MarkTarget {
   readonly reason: string | null;
 }
 
-/** The first word of a reason says who has asked: other files, or a trigger. */
+/** The first word of a reason says what has asked: other files, or a trigger. */
 export const driftReason = "drift ";
 export const triggerReason = "trigger ";
+/** Other files have asked before, and what the pod waits for now is what a person wants. */
+const askedReason = "asked ";
+
+/** The reason of a pod whose restart has begun, or whose phase was taken off or written by a person. */
+export function reasonAfter(reason: string | undefined): string | undefined {
+  return reason?.startsWith(driftReason) ? `${askedReason}${reason.slice(reason.lastIndexOf(" ") + 1)}` : reason;
+}
+
+/** True for a pod that the files of this sum have asked to restart, now or before. */
+export function isAskedFor({ restartReason = "" }: Pod, sum: string): boolean {
+  return [driftReason, askedReason].some((word) => restartReason.startsWith(word)) && restartReason.endsWith(` ${sum}`);
+}
 
 /** True for a pod that waits for its restart because other files are expected than it was started with. */
 export function isWaitingForFiles({ restart, restartReason }: Pod): boolean {

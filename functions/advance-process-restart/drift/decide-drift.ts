@@ -7,7 +7,7 @@ import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import type { RestartTarget } from "../decide.ts";
 import { type FilesCopy, isOtherSum } from "../decide-files.ts";
-import { driftReason, isWaitingForFiles, type MarkTarget } from "../decide-mark.ts";
+import { driftReason, isAskedFor, isWaitingForFiles, type MarkTarget, reasonAfter } from "../decide-mark.ts";
 import { differingKey, type FilesChange, whyTogether } from "./decide-settings.ts";
 
 /** The files of one StatefulSet, and what its processes were started with. */
@@ -76,7 +76,15 @@ export function decideDrift(
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
   const inTurn =
     together.length > 0 ? [] : rolling.flatMap((one) => mark(one.zone, driftingPods(one), "rolling", one.sum));
-  return { targets: [...together, ...inTurn], blocked };
+  const asked = [...together, ...inTurn];
+  return { targets: asked.length > 0 ? asked : known.flatMap(settle), blocked };
+}
+
+/** Pods whose phase a person has taken off: what they get next is what a person wants. */
+function settle({ zone: { workload: statefulSet, pods } }: DriftZone): readonly MarkTarget[] {
+  const off = pods.filter((pod) => isFree(pod) && reasonAfter(pod.restartReason) !== pod.restartReason);
+  const byReason = Map.groupBy(off, ({ restartReason }) => reasonAfter(restartReason) ?? null);
+  return [...byReason].map(([reason, some]) => ({ kind: "mark", statefulSet, pods: some, phase: null, reason }));
 }
 
 function of(zones: readonly DriftZone[], way: Way): readonly DriftZone[] {
@@ -114,9 +122,6 @@ function waitingAlone({ zone, isBlockedAlone = false }: DriftZone): readonly Pod
     !terminating && (restart?.phase === "schedule" || restart?.phase === "schedule-rolling");
   return isBlockedAlone ? zone.pods.filter(isAlone) : [];
 }
-
-const isAskedFor = ({ restartReason = "" }: Pod, sum: string): boolean =>
-  restartReason.startsWith(driftReason) && restartReason.endsWith(` ${sum}`);
 
 /** Phases that were written for other files than are expected now: nothing is reserved for them yet. */
 function withdraw({ zone, sum, mode }: DriftZone): readonly MarkTarget[] {

@@ -63,7 +63,9 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]):
   if (drift === undefined) return verdict;
   const { targets, blocked } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  const isFirst = targets.some(({ phase }) => phase === null || (phase === "schedule-coordinated" && joins(verdict)));
+  const isFirst = targets.some(
+    ({ phase, reason }) => (reason ?? phase) === null || (phase === "schedule-coordinated" && joins(verdict)),
+  );
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
   const isDisputed = blocked !== undefined && dependsOnOthers(verdict);

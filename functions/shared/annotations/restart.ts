@@ -55,7 +55,8 @@ function parseManagerUrl(text: string): ManagerUrl | undefined {
 }
 
 export const restartReason = annotationOn("Pod", { isWrittenByUs: true })("sluice.dev/restart-reason", nonEmptyText, {
-  grammar: "drift, rolling or coordinated, instead of PHASE or not, and the sum of files; or trigger, and its value",
+  grammar:
+    "drift, rolling or coordinated, instead of PHASE or not, and the sum of files; or asked, and that sum; or trigger, and its value",
   fallback: "absent: a person has asked for the restart",
   meaning: "for which files, or which trigger, the pod was last asked to restart: once for each; written by us",
 });

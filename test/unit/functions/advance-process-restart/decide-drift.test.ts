@@ -64,8 +64,22 @@ test("a sum of another method is that of another version of the process manager,
   assert.deepEqual(decided([drifted(zone, { running })]).marks, []);
 });
 
+test("a pod whose phase was taken off remembers for which files it was asked, and is not asked for them again", () => {
+  const zone = zoneOf("a", { 0: { restartReason: `drift coordinated instead of schedule ${wanted}` } });
+  const running = new Map(zone.pods.map(({ uid }) => [uid, old]));
+  const [, second = ""] = running.keys();
+  assert.deepEqual(decided([drifted(zone, { running })]).marks, [inTurn("a-1")], "that comes first");
+  running.set(second, wanted);
+  assert.deepEqual(decided([drifted(zone, { running })]).marks, [`a-0 null asked ${wanted}`]);
+  for (const given of [{ restartReason: `asked ${wanted}` }, { restartReason: "trigger drift 1" }, {}]) {
+    const settled = zoneOf("a", { 0: given });
+    const processes = new Map(settled.pods.map(({ uid }) => [uid, wanted]));
+    assert.deepEqual(decided([drifted(settled, { running: processes })]).marks, []);
+  }
+});
+
 test("a process that is stopped under no restart drifts, although its pod was asked for these files before", () => {
-  const asked = { restartReason: `drift coordinated ${wanted}` };
+  const asked = { restartReason: `asked ${wanted}` };
   const restart = { text: "failed", phase: "failed", id: undefined } as const;
   const zone = zoneOf("a", { 0: asked, 1: { ...asked, restart } });
   const all = zone.pods.map(({ uid }) => uid);
