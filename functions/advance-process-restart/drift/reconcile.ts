@@ -95,11 +95,14 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   );
   if (named.length === 0 || observed.ledger.claims.some(isOpenRestart)) return undefined;
   const read = await mapLimit(named, askedAtOnce, (zone) => readZone(context, observed.key, zone));
-  const fills = decideFill(read.filter((one): one is DriftZone => !("guard" in one)));
+  const known = read.filter((one): one is DriftZone => !("guard" in one));
+  const fills = decideFill(known);
+  const decided = decideDrift(zones, known, observed.nowMs);
   const blocked = read.find((one) => "guard" in one);
-  // What is not known of one StatefulSet decides about none: all must agree.
-  if (blocked !== undefined) return { targets: [], blocked, fills };
-  return { ...decideDrift(zones, read as readonly DriftZone[], observed.nowMs), fills };
+  if (blocked === undefined) return { ...decided, fills };
+  // All must agree before they restart together. What restarts alone, such as a pod that a mended file is for, waits for no other.
+  const targets = decided.targets.filter(({ phase }) => phase !== "schedule-coordinated");
+  return { targets, blocked, fills };
 }
 
 async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {

@@ -1,0 +1,45 @@
+/** The files of one StatefulSet cannot be read: those of the others still reach their processes, where each may start alone. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { dataOf, names, namespace, sumIn, ZonesStage } from "./zones-stage.ts";
+
+const [first, second] = names;
+
+async function stageOf(): Promise<ZonesStage> {
+  const stage = new ZonesStage({}, 2);
+  await stage.beginWith("a: 1");
+  return stage;
+}
+
+const phases = (stage: ZonesStage) => names.map((name) => stage.phaseOf(name));
+
+for (const [what, spoil] of [
+  ["unreadable", (stage: ZonesStage) => stage.expect("b", "a: [")],
+  ["missing", (stage: ZonesStage) => stage.world.store.delete("secrets", { namespace, name: "wanted-b" })],
+] as const) {
+  test(`beside files that are ${what}, a mended file restarts the pod that a broken one keeps down`, async () => {
+    const stage = await stageOf();
+    stage.expect("a", "a: broken");
+    stage.manager(first).isWhole = false;
+    stage.write(first, "schedule");
+    await stage.until("the failure", () => stage.phaseOf(first) === "failed");
+    stage.write(first, "cancel");
+    await stage.until("the rest", () => stage.phaseOf(first) === undefined);
+    spoil(stage);
+    stage.expect("a", "a: mended");
+    stage.manager(first).isWhole = true;
+    const isBack = () => [first, second].every((name) => stage.manager(name).running === sumIn("a: mended"));
+    await stage.until("both processes with the mended file", () => isBack() && stage.claims.length === 0, 120);
+    await stage.until("why the others wait", () => stage.guard === `restart-config-${what}`);
+  });
+
+  test(`beside files that are ${what}, no processes restart together`, async () => {
+    const stage = await stageOf();
+    spoil(stage);
+    stage.expect("a", "cluster.name: other");
+    for (let step = 0; step < 20; step++) await stage.step();
+    assert.deepEqual([phases(stage), stage.guard], [[undefined, undefined, undefined], `restart-config-${what}`]);
+    const { data } = stage.world.store.get("secrets", { namespace, name: "mounted-a" }) as { readonly data?: object };
+    assert.deepEqual(data, dataOf("a: 1"));
+  });
+}
