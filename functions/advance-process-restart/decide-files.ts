@@ -18,24 +18,19 @@ export interface FilesCopy {
   readonly ownerReferences: readonly object[];
 }
 
+interface KnownFiles {
+  readonly sum: string;
+  /** What keeps one process from a start with these files alone; absent: it may. */
+  readonly together?: Blocked | undefined;
+  readonly change?: FilesChange | undefined;
+}
+
 /** The files that a StatefulSet's processes start with. */
 export type FilesState =
   | { readonly kind: "blocked"; readonly blocked: Blocked }
   /** The mounted Secret has other files than the expected one, whose sum this is. */
-  | {
-      readonly kind: "differs";
-      readonly sum: string;
-      readonly copy: FilesCopy;
-      readonly together?: Blocked | undefined;
-      readonly change?: FilesChange | undefined;
-    }
-  | {
-      readonly kind: "same";
-      readonly sum: string;
-      /** What keeps one process from a start with these files alone; absent: it may. */
-      readonly together?: Blocked | undefined;
-      readonly change?: FilesChange | undefined;
-    };
+  | ({ readonly kind: "differs"; readonly copy: FilesCopy } & KnownFiles)
+  | ({ readonly kind: "same" } & KnownFiles);
 
 /** The guard of files that no process starts with alone. */
 export const togetherGuard = "restart-config-together";

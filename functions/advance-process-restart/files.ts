@@ -167,9 +167,10 @@ function copyOf({ name, uid }: StatefulSet, expected: SecretObject, mounted: Sec
   const owners = metadata.ownerReferences ?? [];
   const before = readSettings(data);
   const noted = new Map([...notedSettings(mounted)].map(([sum, settings]) => [sum, Object.fromEntries(settings)]));
-  // The newest files stand last, because the first ones are forgotten.
+  // The newest files stand last, because the first ones are forgotten. No process starts without files.
   noted.delete(sumOfSecret(mounted));
-  if (!("unreadable" in before)) noted.set(sumOfSecret(mounted), Object.fromEntries(before));
+  const isNoted = !("unreadable" in before) && Object.keys(data ?? {}).length > 0;
+  if (isNoted) noted.set(sumOfSecret(mounted), Object.fromEntries(before));
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name, uid };
   return {
     ...{ name: metadata.name, uid: metadata.uid, resourceVersion: metadata.resourceVersion },
