@@ -24,8 +24,14 @@ import { readSettings } from "./settings.ts";
 
 type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
 
+interface DriftOfGroup extends DriftDecision {
+  readonly fills: readonly RestartTarget[];
+  /** The files of a StatefulSet that cannot be read or written: a person must mend that. */
+  readonly unusable?: Blocked | undefined;
+}
+
 interface WithDrift extends RestartSnapshot {
-  readonly drift?: (DriftDecision & { readonly fills: readonly RestartTarget[] }) | undefined;
+  readonly drift?: DriftOfGroup | undefined;
 }
 
 /** How soon to read Secrets again, in milliseconds: no event reports them. */
@@ -61,17 +67,25 @@ function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): 
  */
 function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   if (drift === undefined) return verdict;
-  const { targets, blocked } = drift;
+  const { targets, unusable, blocked = unusable } = drift;
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
   const isFirst = targets.some(
     ({ phase, reason }) => (reason ?? phase) === null || (phase === "schedule-coordinated" && joins(verdict)),
   );
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
+  if (unusable !== undefined && verdict.kind === "wait") return waitForBoth(verdict, unusable);
   const isDisputed = blocked !== undefined && dependsOnOthers(verdict);
   if (!isDisputed && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
   return blocked ? wait(blocked.guard, blocked.message, { requeueAfterMs }) : { ...verdict, requeueAfterMs };
+}
+
+/** A pod that waits may do so because another one is down whose files cannot reach it: a person must read of these. */
+function waitForBoth(verdict: Extract<Verdict<RestartTarget>, { kind: "wait" }>, unusable: Blocked) {
+  if (verdict.guard === unusable.guard) return verdict;
+  const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
+  return wait(unusable.guard, `${unusable.message}; besides, ${verdict.message}`, { requeueAfterMs });
 }
 
 /** What keeps Sluice from a restart of all also keeps a pod that may not start alone. */
@@ -98,11 +112,11 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   const known = read.filter((one): one is DriftZone => !("guard" in one));
   const fills = decideFill(known);
   const decided = decideDrift(zones, known, observed.nowMs);
-  const blocked = read.find((one) => "guard" in one);
-  if (blocked === undefined) return { ...decided, fills };
+  const unusable = read.find((one) => "guard" in one);
+  if (unusable === undefined) return { ...decided, fills };
   // All must agree before they restart together. What restarts alone, such as a pod that a mended file is for, waits for no other.
   const targets = decided.targets.filter(({ phase }) => phase !== "schedule-coordinated");
-  return { targets, blocked, fills };
+  return { targets, blocked: undefined, unusable, fills };
 }
 
 async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {

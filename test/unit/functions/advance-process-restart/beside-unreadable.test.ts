@@ -42,4 +42,14 @@ for (const [what, spoil] of [
     const { data } = stage.world.store.get("secrets", { namespace, name: "mounted-a" }) as { readonly data?: object };
     assert.deepEqual(data, dataOf("a: 1"));
   });
+
+  test(`beside files that are ${what}, the verdict names them and what else a pod waits for`, async () => {
+    const stage = await stageOf();
+    stage.world.changeTemplate({ namespace, name: "group-a" }, "app:2");
+    stage.write(first, "schedule-rolling");
+    await stage.until("why the pod waits", () => stage.guard === "rollout-due");
+    spoil(stage);
+    await stage.until("both reasons", () => stage.guard === `restart-config-${what}`);
+    assert.match(stage.verdicts.at(-1)?.message ?? "", /wanted-b.*; besides, group-a-0 waits: /);
+  });
 }
