@@ -75,6 +75,32 @@ export async function barriersOf(page: Page): Promise<readonly string[]> {
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }
 
+/**
+ * What is wrong with the page for a user in light or in dark, from a phone to a wide screen: barriers, sideways scrolling, and
+ * messages. `shown` gets each page when all widths were seen.
+ */
+export async function faultsOf(
+  browser: Browser,
+  url: string,
+  shown: (page: Page, colorScheme: "light" | "dark") => Promise<void> = async () => {},
+): Promise<readonly string[]> {
+  const faults: string[] = [];
+  for (const colorScheme of ["light", "dark"] as const) {
+    const { page, complaints } = await openPage(browser, url, { colorScheme });
+    for (const width of [320, 390, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
+      const root = "document.documentElement";
+      const isWide = await page.evaluate(`${root}.scrollWidth > ${root}.clientWidth`);
+      const found = [...(await barriersOf(page)), ...(isWide ? ["it scrolls sideways"] : [])];
+      faults.push(...found.map((fault) => `${colorScheme} ${width}: ${fault}`));
+    }
+    await shown(page, colorScheme);
+    faults.push(...complaints);
+    await page.close();
+  }
+  return faults;
+}
+
 export class Stage {
   readonly group: ServedGroup;
   readonly #folder: string;
