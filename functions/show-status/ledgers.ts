@@ -13,7 +13,8 @@ import { createScopedLists } from "./scoped-lists.ts";
 import type { UnreadableLedger } from "./snapshot.ts";
 
 /** Each GET asks for the ledgers, so that nothing is listed while no GET comes. */
-const listLimits = { everyMs: 2_000, waitMs: 1_000 };
+// The page is fetched every 2 s.
+const listLimits = { everyMs: 2_000, waitMs: 1_000, earlyMs: 100 };
 /** A LIST that takes as long as this counts as not answered. */
 const unansweredAfterMs = 5_000;
 

@@ -6,6 +6,11 @@ export interface ReadLimits {
   readonly everyMs: number;
   /** No caller waits for a read for longer than this, in milliseconds. */
   readonly waitMs: number;
+  /**
+   * A caller that comes too early by at most this waits for the next read, in milliseconds; absent: 0. A timer is not exact: a
+   * page that is fetched as often as this would otherwise show every second time what it has shown before.
+   */
+  readonly earlyMs?: number;
 }
 
 /**
@@ -14,15 +19,20 @@ export interface ReadLimits {
  */
 export function limitReads(
   clock: Clock,
-  { everyMs, waitMs }: ReadLimits,
+  { everyMs, waitMs, earlyMs = 0 }: ReadLimits,
   read: () => Promise<unknown>,
 ): () => Promise<void> {
   let askedMs = Number.NEGATIVE_INFINITY;
   let reading: Promise<unknown> | undefined;
+  const readAfter = async (ms: number): Promise<void> => {
+    if (ms > 0) await clock.sleep(ms);
+    askedMs = clock.monotonicMs();
+    await read();
+  };
   return async () => {
-    if (reading === undefined && clock.monotonicMs() - askedMs >= everyMs) {
-      askedMs = clock.monotonicMs();
-      reading = read().finally(() => {
+    const restMs = everyMs - (clock.monotonicMs() - askedMs);
+    if (reading === undefined && restMs <= earlyMs) {
+      reading = readAfter(restMs).finally(() => {
         reading = undefined;
       });
     }
