@@ -15,6 +15,7 @@ import {
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
+import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { statefulSetNameOf } from "../../functions/shared/workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 import manifest from "../../package.json" with { type: "json" };
@@ -142,15 +143,17 @@ function omitForbidden(cluster: Cluster, missing: Map<string, Omission>): Cluste
 
 /** What is about one group, its ledger, its zones, or pods and volume claims of these. */
 function narrow(status: Status, group: string): Status {
+  const isOfOwner = namedAfterOwner(group);
   const zones = new Set(
     status.groups.flatMap((one) =>
       [group, ledgerName(group), ...one.zones.map(({ name }) => name)].map((name) => `${one.namespace}/${name}`),
     ),
   );
   const isOfGroup = ({ namespace, object }: Pick<PersonEntry, "namespace" | "object">): boolean => {
+    if (isOfOwner?.(object)) return true;
     const owner = statefulSetNameOf(object);
     // Before the name of its pod, that of a volume claim has the name of its template.
-    const beginnings = [...owner.matchAll(/-/g)].map(({ index }) => owner.slice(index + 1));
+    const beginnings = isOfOwner ? [] : [...owner.matchAll(/-/g)].map(({ index }) => owner.slice(index + 1));
     return [object, owner, ...beginnings].some((name) => zones.has(`${namespace}/${name}`));
   };
   return {
@@ -158,8 +161,18 @@ function narrow(status: Status, group: string): Status {
     needsPerson: status.needsPerson.filter(isOfGroup),
     waiting: status.waiting?.filter(({ namespace, zone }) => zones.has(`${namespace}/${zone}`)) ?? null,
     events: status.events?.filter(isOfGroup) ?? null,
-    volumes: status.volumes?.filter(({ namespace, name }) => isOfGroup({ namespace, object: name })) ?? null,
+    volumes:
+      status.volumes?.filter(
+        ({ namespace, name, zone }) => zones.has(`${namespace}/${zone}`) || isOfGroup({ namespace, object: name }),
+      ) ?? null,
   };
+}
+
+/** Another owner than a StatefulSet names its pods and volume claims after itself. Undefined for a group of StatefulSets. */
+function namedAfterOwner(group: string): ((object: string) => boolean) | undefined {
+  const parsed = readGroup(group);
+  if (parsed.kind !== "owner") return undefined;
+  return (object) => object === parsed.name || object.startsWith(`${parsed.name}-`);
 }
 
 function nothingRead(): ClusterError {

@@ -333,3 +333,27 @@ test("2147483647 replicas are a few runs, and the LISTs of a namespace are share
   assert.match(out, /^group-a +2\/2147483647 .+ missing: 2-2147483646$/m);
   assert.ok(harness.count("list statefulsets") <= 3, `${harness.count("list statefulsets")} LISTs`);
 });
+
+test("by the name of a group of another owner its volumes and what is named after the owner are shown, and nothing of others", async () => {
+  const harness = await new Harness().prepare();
+  createOwnedGroup(harness.world, namespace, ["a", "b"], 2);
+  const suspended = { "sluice.dev/suspend-state": "Suspended", "sluice.dev/suspended-at": "2026-01-01T00:00:00Z" };
+  const metadata = { labels: { "sluice.dev/suspended": "true" }, annotations: suspended };
+  harness.world.store.patch("persistentvolumeclaims", { namespace, name: "a-1-data" }, { metadata } as never);
+  for (const name of ["orders", "orders-storage-1", "orders2-storage-1", "group-a-0"])
+    harness.world.store.create("events", namespace, {
+      metadata: { name: `of-${name}` },
+      ...{ reason: "SuspensionWaiting", message: "zones-down: it waits", source: { component: "sluice" } },
+      ...{ involvedObject: { kind: "Pod", namespace, name }, lastTimestamp: new Date(0).toISOString() },
+    });
+  await harness.goOn(10_000);
+  const { out } = await sluice(harness, `status ${ownerGroup} -o json`);
+  const { volumes, events }: Status = JSON.parse(out);
+  assert.deepEqual(
+    volumes?.map(({ name, state }) => [name, state]),
+    [["a-1-data", "Suspended"]],
+  );
+  assert.deepEqual(events?.map(({ object }) => object).sort(), ["orders", "orders-storage-1"]);
+  const other: Status = JSON.parse((await sluice(harness, "status group -o json")).out);
+  assert.deepEqual([other.volumes, other.events?.map(({ object }) => object)], [[], ["group-a-0"]]);
+});
