@@ -7,10 +7,10 @@ import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventually } from "../controlplane/api.ts";
 import { group as ownerGroup } from "../support/owned.ts";
+import { missingIn } from "../support/page-compared.ts";
+import { readElements } from "../support/page-elements.ts";
 import { groupName, namespace } from "../support/served-group.ts";
 import { createLedgerOf, createOwnedGroup, writePhase } from "../support/status-groups.ts";
-import { missingIn } from "../unit/triggers/status/compared.ts";
-import { readElements } from "../unit/triggers/status/elements.ts";
 import { browserForTests } from "./program.ts";
 import { faultsOf, openPage, Stage } from "./viewed.ts";
 
@@ -24,7 +24,7 @@ const hostile = {
   kind: "<svg onload=ran=1>",
   name: `"><img src=x onerror="window.ran=1"></title><script>window.ran=1</script>`,
 };
-const hostileSentence = `<script>window.ran=1</script><a href="javascript:window.ran=1">mend it here</a>' onfocus='window.ran=1`;
+const hostileMessage = `<script>window.ran=1</script><a href="javascript:window.ran=1">mend it here</a>' onfocus='window.ran=1`;
 const groupOf = ({ kind, name }: typeof cache) => `owner:${kind}.example.com/${name}`;
 
 /** The document without what its script adds. */
@@ -80,15 +80,15 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
   }
 
   /** What a function says in the ledger of a group. */
-  function say(group: string, by: string, guard: string, zone: string, sentence: string, sinceMs: number): void {
+  function record(group: string, by: string, guard: string, zone: string, sentence: string, sinceMs: number): void {
     const at = Date.now();
     writeLedger(group, { verdicts: { [by]: { guard, zone, sentence, since: at - sinceMs, at } } });
   }
 
   function writeWaits(): void {
-    say(ownerGroup, "suspend-group", "zones-down", "a", "a waits: b: 1 of 3 down (1 claimed)", 20 * seconds);
+    record(ownerGroup, "suspend-group", "zones-down", "a", "a waits: b: 1 of 3 down (1 claimed)", 20 * seconds);
     const why = "cache-0 stays: nothing says that its data is not needed";
-    say(groupOf(cache), "suspend-group", "not-drained", "unknown", why, 5 * minutes);
+    record(groupOf(cache), "suspend-group", "not-drained", "unknown", why, 5 * minutes);
   }
 
   /** Sluice takes a pod, which a claim of the ledger names by its uid. */
@@ -122,7 +122,7 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     });
     writeLedger(groupName, { claims: [claim] });
     const why = "db-zone-b: the process manager of db-zone-b-0 does not answer";
-    say(groupName, "advance-process-restart", "manager-silent", "db-zone-b", why, 3 * minutes);
+    record(groupName, "advance-process-restart", "manager-silent", "db-zone-b", why, 3 * minutes);
     const { world } = stage.group;
     writePhase(world, namespace, "db-zone-a-1", "stop");
     writePhase(world, namespace, "db-zone-b-0", "schedule");
@@ -146,7 +146,7 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     });
   }
 
-  test("each sentence, pod, time and command of a group that waits, of one that needs a person, and of restarts is on the page", async () => {
+  test("each message, pod, time and command of a group that waits, of one that needs a person, and of restarts is on the page", async () => {
     const { page, complaints } = await openPage(browser, stage.url);
     const { root, status } = await readBoth(page, ({ groups }) => groups.length === 3 && (groups[0]?.ready ?? 0) >= 2);
     assert.deepEqual(missingIn(root, status), []);
@@ -177,11 +177,11 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     ]);
     await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
     const seen = ((await page.locator("body").innerText()) ?? "").replaceAll(/\s+/g, " ");
-    const told = [
+    const explained = [
       ...status.groups.flatMap((one) => one.functions.map(({ recorded }) => recorded)),
       ...status.needsPerson,
     ];
-    for (const { sentence, todo } of [...told, ...status.groups.flatMap(({ restarts }) => restarts)])
+    for (const { sentence, todo } of [...explained, ...status.groups.flatMap(({ restarts }) => restarts)])
       for (const text of [sentence, todo ?? ""]) assert.ok(text === "nothing" || seen.includes(text), text);
     assert.deepEqual(complaints, []);
     await page.close();
@@ -199,7 +199,7 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
       await article.locator('.pods [title="a, pod 2: ready on the wanted revision"]').waitFor();
       await page.evaluate("document.mark = true");
       stage.group.world.store.delete("pods", { namespace, name: "a-2" }, {});
-      say(ownerGroup, "suspend-group", "pod-missing", "a", "a-2 is to come back, and is not there yet", 0);
+      record(ownerGroup, "suspend-group", "pod-missing", "a", "a-2 is to come back, and is not there yet", 0);
       await article.getByText("a-2 is to come back, and is not there yet").waitFor({ timeout: 3 * seconds });
       // No watch serves such a group: its pods are listed every 10 s.
       await article.locator('.pods [title="a, pod 2: missing"]').waitFor({ timeout: 13 * seconds });
@@ -212,10 +212,10 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
       const { page, complaints } = await openPage(browser, stage.url);
       addPods(hostile, "hostile");
       createLedgerOf(stage.group.world, namespace, groupOf(hostile));
-      say(groupOf(hostile), "suspend-group", "not-drained", "unknown", hostileSentence, 2 * minutes);
+      record(groupOf(hostile), "suspend-group", "not-drained", "unknown", hostileMessage, 2 * minutes);
       const seen = async () => {
         const text = await page.locator("main").innerText();
-        return [hostile.kind, hostile.name, hostileSentence].every((one) => text.includes(one)) ? true : undefined;
+        return [hostile.kind, hostile.name, hostileMessage].every((one) => text.includes(one)) ? true : undefined;
       };
       await eventually("the hostile owner on the page that is open", 15 * seconds, seen);
       await page.reload();

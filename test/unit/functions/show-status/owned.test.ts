@@ -7,9 +7,9 @@ import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
 import { group, owner } from "../../../support/owned.ts";
+import { missingIn } from "../../../support/page-compared.ts";
+import { readElements } from "../../../support/page-elements.ts";
 import { createLedgerOf, createOwnedGroup } from "../../../support/status-groups.ts";
-import { missingIn } from "../../triggers/status/compared.ts";
-import { readElements } from "../../triggers/status/elements.ts";
 import { failing, started } from "./started.ts";
 
 const namespace = "app";

@@ -4,10 +4,10 @@ import { test } from "node:test";
 import type { PersonEntry, PersonReason, Status } from "../../../../functions/shared/contract/status.ts";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
+import { missingIn } from "../../../support/page-compared.ts";
+import { readElements } from "../../../support/page-elements.ts";
 import { createLedgerOf, createLoneRestart, loneGroup, writePhase } from "../../../support/status-groups.ts";
 import { Harness, namespace } from "../../shared/reconcile/harness.ts";
-import { missingIn } from "../status/compared.ts";
-import { readElements } from "../status/elements.ts";
 import { readServed } from "./served-status.ts";
 import { sluice } from "./terminal.ts";
 

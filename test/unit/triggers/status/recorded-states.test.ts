@@ -5,9 +5,9 @@ import { escapeTexts } from "../../../../functions/shared/base/escape-control.ts
 import type { Status } from "../../../../functions/shared/contract/status.ts";
 import { decide } from "../../../../functions/show-status/decide.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
+import { missingIn } from "../../../support/page-compared.ts";
+import { readElements } from "../../../support/page-elements.ts";
 import { readSnapshots } from "../../../support/recorded-status.ts";
-import { missingIn } from "./compared.ts";
-import { readElements } from "./elements.ts";
 
 const recorded = readSnapshots();
 

@@ -3,8 +3,8 @@
  * stated here must stand there as it is.
  */
 import assert from "node:assert/strict";
-import type { Cell, Status } from "../../../../functions/shared/contract/status.ts";
-import { PageElement } from "./elements.ts";
+import type { Cell, Status } from "../../functions/shared/contract/status.ts";
+import { PageElement } from "./page-elements.ts";
 
 /** An object of the document, and those around it, the nearest first. */
 type Around = readonly Readonly<Record<string, unknown>>[];
