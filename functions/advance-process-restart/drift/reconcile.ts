@@ -114,7 +114,7 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   const decided = decideDrift(zones, known, observed.nowMs);
   const unusable = read.find((one) => "guard" in one);
   if (unusable === undefined) return { ...decided, fills };
-  // All must agree before they restart together. What restarts alone, such as a pod that a mended file is for, waits for no other.
+  // All must agree before they restart together. What restarts alone, such as for a mended file, waits for no other.
   const targets = decided.targets.filter(({ phase }) => phase !== "schedule-coordinated");
   return { targets, blocked: undefined, unusable, fills };
 }
