@@ -14,6 +14,7 @@ import { apiMessage, type ClusterError, hasCode, lackOf, type SecretObject } fro
 import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { askProcesses, startedWith } from "./ask-processes.ts";
+import type { ManagerStatus } from "./calls.ts";
 import { type FilesCopy, type FilesState, isOtherSum } from "./decide-files.ts";
 import { type Coordinating, dependsOnStarted, type FilesChange, whyTogether } from "./drift/decide-settings.ts";
 import { readSettings } from "./drift/settings.ts";
@@ -50,6 +51,23 @@ export function sumOfSecret({ data = {} }: Pick<SecretObject, "data">): string {
   return sumOf(new Map(Object.entries(data).map(([name, value]) => [name, Buffer.from(value, "base64")])));
 }
 
+/** Both Secrets of a StatefulSet: that with the expected files, and the mounted one. */
+export interface FilesSecrets {
+  readonly expected: SecretObject;
+  readonly mounted: SecretObject;
+}
+
+/** Reads both Secrets anew; or why they cannot be read. Throws ClusterError. */
+export async function readSecrets(context: Context, statefulSet: StatefulSet): Promise<FilesSecrets | Blocked> {
+  const { expected: name = "", mounted: mountedName = "" } = statefulSet.restart?.files ?? {};
+  const [expected, mounted] = await Promise.all([
+    readSecret(context, statefulSet, name, restartConfig.key),
+    readSecret(context, statefulSet, mountedName, restartMounted.key),
+  ]);
+  if ("guard" in expected) return expected;
+  return "guard" in mounted ? mounted : { expected, mounted };
+}
+
 /**
  * Reads both Secrets anew, and asks the pods with which files they were started, where that matters. Undefined for a StatefulSet
  * that names no Secrets. Throws ClusterError.
@@ -57,26 +75,37 @@ export function sumOfSecret({ data = {} }: Pick<SecretObject, "data">): string {
 export async function readFiles(
   context: Context,
   key: GroupKey,
-  zone: Pick<Zone<StatefulSet>, "workload" | "pods">,
+  { workload, pods }: Pick<Zone<StatefulSet>, "workload" | "pods">,
 ): Promise<FilesState | undefined> {
-  const { workload: statefulSet } = zone;
-  const { files } = statefulSet.restart ?? {};
-  if (files === undefined) return undefined;
-  const [expected, mounted] = await Promise.all([
-    readSecret(context, statefulSet, files.expected, restartConfig.key),
-    readSecret(context, statefulSet, files.mounted, restartMounted.key),
-  ]);
-  if ("guard" in expected) return { kind: "blocked", blocked: expected };
-  if ("guard" in mounted) return { kind: "blocked", blocked: mounted };
-  if (Object.keys(expected.data ?? {}).length === 0)
-    return blocked("restart-config-missing", `the Secret ${files.expected} is empty: write its files`);
+  if (workload.restart?.files === undefined) return undefined;
+  const secrets = await readSecrets(context, workload);
+  if ("guard" in secrets) return { kind: "blocked", blocked: secrets };
+  return filesOf(context, key, workload, { ...secrets, ask: () => askProcesses(context, workload, pods) });
+}
+
+interface ReadFiles extends FilesSecrets {
+  /** What the process managers of the pods report. It is asked for after the Secrets were read, and only where it matters. */
+  readonly ask: () => Promise<readonly ManagerStatus[]>;
+}
+
+/** What these Secrets mean for the processes of a StatefulSet. Throws as `ask` does. */
+export async function filesOf(
+  context: Context,
+  key: GroupKey,
+  statefulSet: StatefulSet,
+  { expected, mounted, ask }: ReadFiles,
+): Promise<FilesState> {
+  const [name, mountedName] = [expected.metadata.name, mounted.metadata.name];
+  if (isEmpty(expected)) return blocked("restart-config-missing", `the Secret ${name} is empty: write its files`);
   const unreadable = blockedByMainFile(expected);
   if (unreadable !== undefined) return { kind: "blocked", blocked: unreadable };
   const sum = sumOfSecret(expected);
-  const change = await readChange(context, zone, expected, mounted);
+  const before = changeOf(expected, mounted);
+  const isAsked = before !== undefined && dependsOnStarted(before);
+  const change = isAsked ? { ...before, started: startedWith(await ask()) } : before;
   const together = blockedAlone({ expected, mounted, sum }, change);
   if (sumOfSecret(mounted) === sum) return { kind: "same", sum, change, together };
-  const stays = `the files of ${files.expected} cannot be copied into ${files.mounted}`;
+  const stays = `the files of ${name} cannot be copied into ${mountedName}`;
   if (mounted.immutable === true)
     return blocked("restart-config-refused", `${stays}, which is immutable: make it anew without that`);
   const copy = copyOf(statefulSet, expected, mounted);
@@ -85,6 +114,8 @@ export async function readFiles(
     return blocked("restart-config-refused", `${stays}: ${refused.message}`);
   return { kind: "differs", sum, copy, change, together };
 }
+
+export const isEmpty = ({ data = {} }: Pick<SecretObject, "data">): boolean => Object.keys(data).length === 0;
 
 /** Undefined for expected files that cannot be parsed. */
 function changeOf({ metadata, data }: SecretObject, mounted: SecretObject): FilesChange | undefined {
@@ -100,27 +131,13 @@ export function notedSettings({ metadata }: SecretObject, malformed: Malformed[]
   return new Map([...noted].map(([sum, settings]) => [sum, new Map(Object.entries(settings))]));
 }
 
-async function readChange(
-  context: Context,
-  { workload, pods }: Pick<Zone<StatefulSet>, "workload" | "pods">,
-  expected: SecretObject,
-  mounted: SecretObject,
-): Promise<FilesChange | undefined> {
-  const change = changeOf(expected, mounted);
-  if (change === undefined || !dependsOnStarted(change)) return change;
-  return { ...change, started: startedWith(await askProcesses(context, workload, pods)) };
-}
-
-interface ReadSecrets {
-  readonly expected: SecretObject;
-  readonly mounted: SecretObject;
-  readonly sum: string;
-}
-
 /** A process that starts with such files alone could not join those that run with others. */
-function blockedAlone({ expected, mounted, sum }: ReadSecrets, change: FilesChange | undefined): Blocked | undefined {
+function blockedAlone(
+  { expected, mounted, sum }: FilesSecrets & { readonly sum: string },
+  change: FilesChange | undefined,
+): Blocked | undefined {
   // Without mounted files no process runs.
-  if (change === undefined || Object.keys(mounted.data ?? {}).length === 0) return undefined;
+  if (change === undefined || isEmpty(mounted)) return undefined;
   const before = [sumOfSecret(mounted), ...(change.started ?? [])];
   const why = before.some((one) => isOtherSum(one, sum)) ? whyTogether(change) : undefined;
   if (why === undefined) return undefined;
@@ -140,7 +157,7 @@ function blockedByMainFile({ metadata, data }: SecretObject): Blocked | undefine
 
 const blocked = (guard: string, message: string): FilesState => ({ kind: "blocked", blocked: { guard, message } });
 
-export async function readSecret(
+async function readSecret(
   { cluster }: Context,
   { namespace, restart }: StatefulSet,
   name: string,
@@ -169,8 +186,7 @@ function copyOf({ name, uid }: StatefulSet, expected: SecretObject, mounted: Sec
   const noted = new Map([...notedSettings(mounted)].map(([sum, settings]) => [sum, Object.fromEntries(settings)]));
   // The newest files stand last, because the first ones are forgotten. No process starts without files.
   noted.delete(sumOfSecret(mounted));
-  const isNoted = !("unreadable" in before) && Object.keys(data ?? {}).length > 0;
-  if (isNoted) noted.set(sumOfSecret(mounted), Object.fromEntries(before));
+  if (!("unreadable" in before) && !isEmpty(mounted)) noted.set(sumOfSecret(mounted), Object.fromEntries(before));
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name, uid };
   return {
     ...{ name: metadata.name, uid: metadata.uid, resourceVersion: metadata.resourceVersion },

@@ -1,7 +1,7 @@
 /** Processes that were started with other files than are expected now get a phase, besides what a person has asked for. */
 
 import { type Malformed, read } from "../../shared/annotations/entry.ts";
-import { restartConfig, restartMode, restartMounted } from "../../shared/annotations/restart.ts";
+import { restartMode } from "../../shared/annotations/restart.ts";
 import { mapLimit } from "../../shared/base/map-limit.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import { take, type Verdict, wait } from "../../shared/contract/verdict.ts";
@@ -18,7 +18,7 @@ import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
-import { notedSettings, readFiles, readSecret, sumOfSecret } from "../files.ts";
+import { filesOf, isEmpty, notedSettings, readSecrets } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
@@ -121,29 +121,27 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
 
 async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {
   const { workload } = zone;
-  const { expected: name = "", mounted: mountedName = "" } = workload.restart?.files ?? {};
-  const [expected, mounted] = await Promise.all([
-    readSecret(context, workload, name, restartConfig.key),
-    readSecret(context, workload, mountedName, restartMounted.key),
-  ]);
-  if ("guard" in expected) return expected;
-  if ("guard" in mounted) return mounted;
-  const files = await readFiles(context, key, zone);
-  if (files?.kind === "blocked") return files.blocked;
+  const secrets = await readSecrets(context, workload);
+  if ("guard" in secrets) return secrets;
+  const { expected, mounted } = secrets;
+  let asked: ReturnType<typeof askProcesses> | undefined;
+  const ask = () => (asked ??= askProcesses(context, workload, zone.pods));
+  const files = await filesOf(context, key, workload, { ...secrets, ask });
+  if (files.kind === "blocked") return files.blocked;
   const [settings, before] = [readSettings(expected.data), readSettings(mounted.data)];
   if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable };
+  const known = await ask();
   const [unknownMode, unknownNote]: [Malformed[], Malformed[]] = [[], []];
   const mode = read(restartMode, expected.metadata, unknownMode);
   const noted = notedSettings(mounted, unknownNote);
-  await reportMalformed(context, key, workload, { name, malformed: unknownMode });
-  await reportMalformed(context, key, workload, { name: mountedName, malformed: unknownNote });
-  const known = await askProcesses(context, workload, zone.pods);
+  await reportMalformed(context, key, workload, { name: expected.metadata.name, malformed: unknownMode });
+  await reportMalformed(context, key, workload, { name: mounted.metadata.name, malformed: unknownNote });
   return {
-    ...{ zone, sum: sumOfSecret(expected), mode: unknownMode.length > 0 ? "by-hand" : mode },
+    ...{ zone, sum: files.sum, mode: unknownMode.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before, noted },
     ...{ started: startedWith(known), ...processesOf(known) },
-    isBlockedAlone: files?.together !== undefined,
-    ...(files?.kind === "differs" ? { fill: files.copy, isEmpty: Object.keys(mounted.data ?? {}).length === 0 } : {}),
+    isBlockedAlone: files.together !== undefined,
+    ...(files.kind === "differs" ? { fill: files.copy, isEmpty: isEmpty(mounted) } : {}),
   };
 }
 
