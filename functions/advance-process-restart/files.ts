@@ -107,7 +107,10 @@ export async function filesOf(
   if (sumOfSecret(mounted) === sum) return { kind: "same", sum, change, together };
   const stays = `the files of ${name} cannot be copied into ${mountedName}`;
   if (mounted.immutable === true)
-    return blocked("restart-config-refused", `${stays}, which is immutable: make it anew without that`);
+    return blocked(
+      "restart-config-refused",
+      `${stays}, which is immutable: make it anew without that, and with its annotations`,
+    );
   const copy = copyOf(statefulSet, expected, mounted);
   const refused = memoryOf(context, key).refused.get(copy.name);
   if (refused?.copy === identityOf(copy, sum) && context.cluster.monotonicMs() - refused.sinceMs < refusedForMs)

@@ -95,14 +95,18 @@ export class ProcessSecrets {
     else world.store.patch("secrets", { namespace, name }, { data });
   }
 
-  /** Deletes a Secret and makes it again with the same files, as a person does who changes what may not be changed. */
+  /** Deletes a Secret and makes it again with the same files and annotations, as the message about an immutable one asks for. */
   makeAnew(name: string, immutable: boolean): void {
     const { world, namespace } = this.#options.run;
     const { data, metadata } = this.find(name) ?? {};
     if (data === undefined || metadata === undefined) return;
-    const { labels, ownerReferences } = metadata;
+    const { labels, annotations, ownerReferences } = metadata;
     world.store.delete("secrets", { namespace, name });
-    world.store.create("secrets", namespace, { metadata: { name, labels, ownerReferences }, data, immutable } as never);
+    world.store.create("secrets", namespace, {
+      metadata: { name, labels, annotations, ownerReferences },
+      data,
+      immutable,
+    } as never);
   }
 
   names(): readonly string[] {
