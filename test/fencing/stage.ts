@@ -16,6 +16,8 @@ import { scaledTimes } from "./times.ts";
 const readyTimeoutMs = 60_000;
 const taintTimeoutMs = 20_000;
 const checkEveryMs = 500;
+/** Of the log of a machine, where a script does not end. */
+const lastLines = 20;
 const sources = new URL("../../triggers/main.ts", import.meta.url).pathname;
 
 /** What one script has shown. */
@@ -132,7 +134,8 @@ export class CutStage {
       await this.#heal();
       await this.#untilClean();
     } catch (error) {
-      this.#oracle.violations.push(`L1: ${(error as Error).message}`);
+      this.#oracle.violations.push(`L1: ${causesOf(error)}`);
+      await this.#noteAgents();
     } finally {
       clearInterval(checks);
     }
@@ -275,6 +278,15 @@ export class CutStage {
     if ((await this.cluster.find(slots)) !== undefined) await this.cluster.api.delete(slots);
   }
 
+  /** What a script that does not end needs to be understood by: a replay may end. */
+  async #noteAgents(): Promise<void> {
+    for (const machine of this.cluster.machines) {
+      const lease = await this.cluster.agentLease(machine.name).catch((error: Error) => error.message);
+      this.note(`${machine.name} has the Lease ${JSON.stringify(lease)}`);
+      for (const line of machine.log.trimEnd().split("\n").slice(-lastLines)) this.note(`${machine.name}: ${line}`);
+    }
+  }
+
   /** A survey of the function may have proposed keys that were right before a reset. */
   async #untilArmed(): Promise<void> {
     await eventually("all agents are armed, with all others as peers", readyTimeoutMs, async () => {
@@ -293,6 +305,12 @@ export class CutStage {
       return lists.every(isComplete) ? true : undefined;
     });
   }
+}
+
+/** The messages of an error and of each error behind it. */
+function causesOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}, because ${causesOf(error.cause)}`;
 }
 
 /** The nodes that are neither marked nor paused, and that always reach the API server. */
