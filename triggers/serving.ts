@@ -6,7 +6,7 @@ import type { KubernetesCluster } from "../functions/shared/kubernetes/client.ts
 import manifest from "../package.json" with { type: "json" };
 import type { Settings } from "./settings/settings.ts";
 import type { StatusSource } from "./standalone.ts";
-import { cronFunctions, statusFunctions, table } from "./table.ts";
+import { cronFunctions, guardsByFunction, statusFunctions, table } from "./table.ts";
 
 type Served = Pick<Definition, "name" | "isOptIn">;
 
@@ -43,7 +43,6 @@ export function statusOf(
   const { version } = manifest;
   // In a pod the name of the machine is that of the pod.
   const answeredBy = { replica: hostname(), version, mode: settings.mode, namespaces: namespaces ?? null };
-  const guards = Object.fromEntries(table.map((one) => [one.name, one.guards]));
   const suspendsVolumes = table.filter(servedBy(settings)).some(({ writes }) => writes.includes(suspended));
-  return { definition, answeredBy, guards, suspendsVolumes, ...(certificate && { certificate }) };
+  return { definition, answeredBy, guards: guardsByFunction, suspendsVolumes, ...(certificate && { certificate }) };
 }

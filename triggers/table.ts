@@ -17,6 +17,7 @@ import { releaseNamespace } from "../functions/release-namespace/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
+import { byName, type GuardsByFunction } from "../functions/shared/base/guards.ts";
 import type {
   CronDefinition,
   Definition,
@@ -80,6 +81,9 @@ export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDef
   ...cronFunctions,
   ...statusFunctions,
 ];
+
+/** The guards of each function by its name, for what explains the waits of all. The bundle of one function has them as well. */
+export const guardsByFunction: GuardsByFunction = byName(table);
 
 /**
  * Lists of functions by name, for users who choose what is installed. A function that is added to the table is in none of them

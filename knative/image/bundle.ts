@@ -43,8 +43,24 @@ async function tableOf(name: string): Promise<string> {
   );
   const from = `import { ${exported} as definition } from ${JSON.stringify(`../${path}`)};`;
   const settings = "export const functionSettings = definition.settings ?? {};";
-  return [from, ...rows, settings, "export const table = [definition];"].join("\n");
+  const guards = statusFunctions.some((one) => one === definition) ? guardsOfAll() : guardsOf(["definition"]);
+  return [from, ...rows, settings, "export const table = [definition];", ...guards].join("\n");
 }
+
+/** The status explains what each function waits for. Their guards alone come with it. */
+function guardsOfAll(): readonly string[] {
+  const imports = table.map(({ name }, index) => {
+    const path = JSON.stringify(`../functions/${name}/guards.ts`);
+    return `import { guards as guards${index} } from ${path};`;
+  });
+  const definitions = table.map(({ name }, index) => `{ name: ${JSON.stringify(name)}, guards: guards${index} }`);
+  return [...imports, ...guardsOf(definitions)];
+}
+
+const guardsOf = (definitions: readonly string[]): readonly string[] => [
+  'import { byName } from "../functions/shared/base/guards.ts";',
+  `export const guardsByFunction = byName([${definitions.join(", ")}]);`,
+];
 
 function withOneFunction(name: string): Plugin {
   return {

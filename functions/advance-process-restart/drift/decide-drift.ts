@@ -74,8 +74,9 @@ export function decideDrift(
   const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all, nowMs) ?? blockedByTakenOut(known));
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
-  const inTurn =
-    together.length > 0 ? [] : rolling.flatMap((one) => mark(one.zone, driftingPods(one), "rolling", one.sum));
+  // Its new pods start with the mounted files, and join no process that has yet to restart with them: no single one helps.
+  const isAlone = together.length === 0 && blocked?.guard !== "rollout-due";
+  const inTurn = isAlone ? rolling.flatMap((one) => mark(one.zone, driftingPods(one), "rolling", one.sum)) : [];
   const asked = [...together, ...inTurn];
   return { targets: asked.length > 0 ? asked : known.flatMap(settle), blocked };
 }

@@ -23,6 +23,15 @@ export interface Guard {
 /** All guards of a function, by name. */
 export type Guards = Readonly<Record<string, Guard>>;
 
+/** The guards of functions by their names. It has nothing under another name, such as `constructor`. */
+export type GuardsByFunction = Readonly<Record<string, Guards>>;
+
+/** The names that it is asked for may come from a Lease that any client has written. */
+export function byName(definitions: readonly { readonly name: string; readonly guards: Guards }[]): GuardsByFunction {
+  const entries = definitions.map(({ name, guards }) => [name, guards] as const);
+  return Object.assign(Object.create(null), Object.fromEntries(entries));
+}
+
 /** What the todo of a guard may name, such as `{zone}`. */
 export type GuardPlaces = Readonly<Partial<Record<"namespace" | "group" | "zone" | "pod", string>>>;
 
