@@ -217,8 +217,8 @@ function stepOfRestriction(view: StepView, pod: Pod, answer: ManagerStatus): Ste
   const { claim, nowMs, restriction, before } = view;
   const answered = restriction ?? { unknown: "no StatefulSet of the group names its database" };
   if (isTrue(answered)) return { kind: "call", changes: { phase: phases.flushing } };
-  // A node that does not run is no member, so that its database, of which no node answers, loses nothing by the stop.
-  const isLost = "unknown" in answered && answered.isSilent === true && restingStates.has(answer.state);
+  // A node that does not run is no member, so that its database, of which no node knows a master, loses nothing by the stop.
+  const isLost = "unknown" in answered && answered.isLost === true && restingStates.has(answer.state);
   if (isLost && nowMs - claim.stampMs >= finishAfterMs) return { kind: "call", changes: { phase: phases.flushing } };
   const why = "unknown" in answered ? answered.unknown : "it does not have the marker of the restart yet";
   const blocked = { guard: databaseUnknown, message: `allocation is not restricted for ${pod.name}: ${why}` };

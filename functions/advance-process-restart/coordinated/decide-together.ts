@@ -232,8 +232,8 @@ function stepOfRestriction({ claims, nowMs, restriction = { value: true } }: Tog
   if (isTrue(restriction)) return move(claims, togetherPhases.flushing);
   const why = "unknown" in restriction ? restriction.unknown : "it does not have the marker yet";
   const message = `allocation is not restricted: ${why}`;
-  // A database without a node that answers may be restarted for just that. One that refuses is waited for.
-  if ("unknown" in restriction && restriction.isSilent === true && nowMs - stampMs >= finishAfterMs)
+  // A database without a master may be restarted for just that, and allocates nothing. One that refuses is waited for.
+  if ("unknown" in restriction && restriction.isLost === true && nowMs - stampMs >= finishAfterMs)
     return move(claims, togetherPhases.flushing);
   if (nowMs - sinceMs >= longestRestrictionMs) return failAll(claims, `${message}; nothing was stopped`);
   if (nowMs - stampMs >= finishAfterMs) return move(claims, togetherPhases.restricting);

@@ -4,6 +4,7 @@
  */
 
 import { type DatabaseName, type ManagerUrl, restartDatabaseSecret } from "../../shared/annotations/restart.ts";
+import { fieldsOf } from "../../shared/base/fields.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import type { Zone } from "../../shared/groups/zones.ts";
 import { CredentialError, describeUntrusted, readPassword, trust } from "../../shared/health/credentials.ts";
@@ -13,8 +14,11 @@ import type { Pod } from "../../shared/workloads/pods.ts";
 import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import { databases } from "./table.ts";
 
-/** What a database has answered, or why that is unknown. `isSilent`: no pod that was asked has answered anything. */
-export type Answered<T> = { readonly value: T } | { readonly unknown: string; readonly isSilent?: boolean };
+/**
+ * What a database has answered, or why that is unknown. `isLost`: no pod that was asked has answered anything else than that it
+ * knows no master.
+ */
+export type Answered<T> = { readonly value: T } | { readonly unknown: string; readonly isLost?: boolean };
 
 export interface Question<T> {
   readonly method: "GET" | "PUT" | "POST";
@@ -90,16 +94,16 @@ export async function askMembers<T>(
   const { context, members, product } = database;
   const notAfterMs = context.cluster.monotonicMs() + askWithinMs;
   let unknown: string | undefined;
-  let isSilent = members.length > 0;
+  let isLost = members.length > 0;
   for (const member of members.slice(0, mostAsked)) {
     const answered = await converse((question, options) =>
       askMember(database, member, question, { notAfterMs, timeoutMs: answerWithinMs, ...options }),
     );
     if ("value" in answered) return answered;
     unknown ??= answered.unknown;
-    isSilent &&= answered.isSilent === true;
+    isLost &&= answered.isLost === true;
   }
-  return { unknown: unknown ?? `no pod of ${databases[product].title} can be asked`, ...(isSilent && { isSilent }) };
+  return { unknown: unknown ?? `no pod of ${databases[product].title} can be asked`, ...(isLost && { isLost }) };
 }
 
 /** Tries the addresses of one member until one of them gives any answer. */
@@ -117,7 +121,7 @@ async function askMember<T>(
     silences.push(sent);
   }
   const unknown = silences.map(({ silence }) => silence).join("; ");
-  return { unknown, isSilent: silences.every(({ isAsked }) => isAsked === true) };
+  return { unknown, isLost: silences.every(({ isAsked }) => isAsked === true) };
 }
 
 function readAnswer<T>(
@@ -127,12 +131,26 @@ function readAnswer<T>(
   { status, body }: PodAnswer,
 ): Answered<T> {
   const asked = `${pod.name}: ${method} ${path.replace(/\?.*$/s, "")}`;
-  if (status !== 200) return { unknown: `${asked} is answered ${status}: ${body.trim().slice(0, 200)}` };
-  const value = read(parseDocument(body));
+  const document = parseDocument(body);
+  if (status !== 200) {
+    const isLost = status === 503 && knowsNoMaster(document);
+    return { unknown: `${asked} is answered ${status}: ${body.trim().slice(0, 200)}`, ...(isLost && { isLost }) };
+  }
+  const value = read(document);
   if (value !== undefined) return { value };
   return {
     unknown: `${asked} has an answer that is none of ${databases[product].title}: ${body.trim().slice(0, 100)}`,
   };
+}
+
+const masterless: ReadonlySet<unknown> = new Set([
+  "cluster_manager_not_discovered_exception",
+  "master_not_discovered_exception",
+]);
+
+/** A node that waits longer for a master than it may take is silent instead. */
+function knowsNoMaster(document: unknown): boolean {
+  return masterless.has(fieldsOf(fieldsOf(document)?.error)?.type);
 }
 
 function parseDocument(text: string): unknown {

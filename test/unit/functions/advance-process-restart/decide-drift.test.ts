@@ -220,6 +220,20 @@ test("rollout-due: a rollout comes before a restart of all, unless its StatefulS
   );
 });
 
+test("rollout-due: nothing restarts in turn while a rollout is due before a restart of all, because its new pods join only the last ones", () => {
+  const [first, second] = [
+    drifted(zoneOf("a", { 1: { revision: "older" } }), together),
+    drifted(zoneOf("b"), { expected: cluster("b"), mounted: cluster("b") }),
+  ];
+  const { marks, guard } = decided([first, second]);
+  assert.deepEqual([marks, guard], [[], "rollout-due"]);
+  const settled = { ...first, zone: zoneOf("a", {}, { paused: true }) };
+  assert.deepEqual(
+    decided([settled, second]).marks,
+    ["a-0", "a-1", "b-0", "b-1"].map((name) => atOnce(name)),
+  );
+});
+
 test("rollout-due: a rollout whose new pod has not become ready for 3 minutes waits for the files, and no more the other way", () => {
   const createdMs = nowMs - 180_000;
   const guardOf = (change: Partial<Pod>, updateRevision = "new") => {

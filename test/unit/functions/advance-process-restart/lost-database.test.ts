@@ -5,10 +5,10 @@ import { decideStep, phases, type StepView } from "../../../../functions/advance
 import { claimOf, nowMs, pod, statefulSet } from "../advance-zone-rollout/given.ts";
 import { report } from "./given.ts";
 
-const silent = { unknown: "no pod answers", isSilent: true } as const;
+const lost = { unknown: "no pod answers", isLost: true } as const;
 
 /** What follows for a process in this state, whose claim was written so long ago. */
-function nextOf(state: string, sinceMs: number, restriction: StepView["restriction"] = silent): string {
+function nextOf(state: string, sinceMs: number, restriction: StepView["restriction"] = lost): string {
   const [id, phase] = ["restart-1", phases.restricting];
   const own = { id, phase, epoch: 5, uids: { "a-0": "uid-of-a-0" }, stampMs: nowMs - sinceMs };
   const claim = claimOf("a:0", "process", own);
@@ -35,6 +35,6 @@ test("a process that runs or ends, or may still run, is not stopped before its d
 
 test("a node that answers, though it cannot take the marker, is waited for", () => {
   assert.equal(nextOf("failed", 7_000, { unknown: "it answered 503" }), "database-unknown");
-  assert.equal(nextOf("failed", 7_000, { unknown: "it answered 503", isSilent: false }), "database-unknown");
+  assert.equal(nextOf("failed", 7_000, { unknown: "it answered 503", isLost: false }), "database-unknown");
   assert.equal(nextOf("failed", 6_999, { value: false }), phases.restricting);
 });

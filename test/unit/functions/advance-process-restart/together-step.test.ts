@@ -135,10 +135,10 @@ suite("the restriction of the database", () => {
   test("a database of which no node answers for 7 s is not waited for, and one that refuses is", () => {
     const step = (restriction: TogetherView["restriction"], ms: number) =>
       stepIn(phases.restricting, [], { ...ago(ms), ...(restriction && { restriction }) });
-    const silent = { unknown: "connection refused", isSilent: true };
-    assert.deepEqual(step(silent, 7_000), move(phases.flushing));
-    assert.equal(guardOf(step(silent, 6_999)), "database-unknown");
-    assert.deepEqual(step({ ...silent, isSilent: false }, 7_000), move(phases.restricting));
+    const lost = { unknown: "connection refused", isLost: true };
+    assert.deepEqual(step(lost, 7_000), move(phases.flushing));
+    assert.equal(guardOf(step(lost, 6_999)), "database-unknown");
+    assert.deepEqual(step({ ...lost, isLost: false }, 7_000), move(phases.restricting));
   });
 
   test("a restart that the database lets not begin within 15 minutes has failed on all pods", () => {

@@ -4,10 +4,11 @@ import { test } from "node:test";
 import { escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
 import type { Status } from "../../../../functions/shared/contract/status.ts";
 import { renderPage } from "../../../../triggers/status/page.ts";
+import { guardsByFunction } from "../../../../triggers/table.ts";
 import { missingIn } from "../../../support/page-compared.ts";
 import { readElements } from "../../../support/page-elements.ts";
-import { claimOf, zone } from "../advance-zone-rollout/given.ts";
-import { certificate, event, groupOf, ledger, parked, statusOf, volume, waitingFor } from "./given.ts";
+import { claimOf, nowMs, zone } from "../advance-zone-rollout/given.ts";
+import { certificate, event, groupOf, ledger, minute, parked, statusOf, volume, waitingFor } from "./given.ts";
 import { answeredBy, started } from "./started.ts";
 
 async function pageOf(status: Status) {
@@ -26,6 +27,18 @@ test("a group whose zone is in a namespace that is not served has the zones of t
     [["app", "ingester", ["ingester-a", "ingester-b", "ingester-c"]]],
   );
   assert.deepEqual([status?.leftOut, JSON.stringify(status).includes("elsewhere")], [[], false]);
+});
+
+test("a verdict by a function and with a guard that are names of JavaScript is shown as one that this version does not know", async () => {
+  const recorded = { guard: "keys", zone: "", sentence: "a: waits", since: nowMs - 60 * minute, at: nowMs };
+  const status = statusOf({ ledger: ledger({ verdicts: { constructor: recorded } }) }, { guards: guardsByFunction });
+  const [group] = status.groups;
+  assert.deepEqual(
+    group?.functions.map((one) => [one.function, one.recorded.guard, one.recorded.ends, one.recorded.todo]),
+    [["constructor", "keys", null, null]],
+  );
+  assert.deepEqual(status.needsPerson, []);
+  await pageOf(status);
 });
 
 test("times that another clock has written ten minutes ahead need no person, last no negative time, and are shown", async () => {

@@ -7,9 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Status } from "../../../../functions/shared/contract/status.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
+import { table } from "../../../../triggers/table.ts";
 import { eventually } from "../../../controlplane/api.ts";
+import { buildServer } from "../../../support/built-server.ts";
 import { kubeconfigText } from "../../../support/kubeconfig.ts";
-import { namespace, newImage, type ServedGroup, serveGroup } from "../../../support/served-group.ts";
+import { groupName, namespace, newImage, type ServedGroup, serveGroup } from "../../../support/served-group.ts";
 import { launchServer, Server } from "../../../support/server.ts";
 
 describe("the shipped server with STATUS_LISTEN", () => {
@@ -29,8 +32,8 @@ describe("the shipped server with STATUS_LISTEN", () => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
-  async function start(settings: Readonly<Record<string, string>>) {
-    const server = await Server.start({ kubeconfig, namespace, settings });
+  async function start(settings: Readonly<Record<string, string>>, program?: string) {
+    const server = await Server.start({ kubeconfig, namespace, settings, ...(program && { program }) });
     await server.ready();
     const port = await eventually("the port of the status", 10_000, async () => {
       const line = server.log.find(({ statusPort }) => statusPort !== undefined);
@@ -76,6 +79,28 @@ describe("the shipped server with STATUS_LISTEN", () => {
     const closed = Promise.all(sockets.map((socket) => once(socket, "close")));
     assert.equal((await server.stop()).code, 0);
     await closed;
+  });
+
+  test("explains what every function waits for, where it runs in its own bundle as well", async () => {
+    const built = await buildServer();
+    const settings = { STATUS_LISTEN: "127.0.0.1:0", FUNCTION: "show-status" };
+    const { server, get } = await start(settings, built.program);
+    const at = Date.now();
+    const waits = table.flatMap(({ name, guards }) => {
+      const guard = Object.keys(guards).find((one) => guards[one]?.ends === "person");
+      return guard === undefined ? [] : [[name, { guard, zone: "", sentence: "it waits", since: at, at }] as const];
+    });
+    const verdicts = { "sluice.dev/verdicts": JSON.stringify(Object.fromEntries(waits)) };
+    stage.world.annotate({ namespace, name: ledgerName(groupName) }, verdicts, "leases");
+    const explained = await eventually("the verdicts in the status", 15_000, async () => {
+      const { groups } = (await (await get()).json()) as Status;
+      return groups[0]?.functions.length === waits.length ? groups[0].functions : undefined;
+    });
+    assert.ok(explained.length > 10);
+    const unknown = explained.filter(({ recorded }) => recorded.ends !== "person" || recorded.todo === null);
+    assert.deepEqual(unknown, []);
+    await server.stop();
+    await built.remove();
   });
 
   test("answers 503 where no views are kept, and warns that it shows all to any client where its address is not a loopback one", async () => {

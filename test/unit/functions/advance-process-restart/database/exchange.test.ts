@@ -67,7 +67,7 @@ async function scene(options: Scene = {}): Promise<{ readonly standIn: StandInDa
 }
 
 const unknownOf = (answered: Answered<unknown>): string => ("unknown" in answered ? answered.unknown : "none");
-const isSilent = (answered: Answered<unknown>): boolean => "unknown" in answered && answered.isSilent === true;
+const isLost = (answered: Answered<unknown>): boolean => "unknown" in answered && answered.isLost === true;
 const login = { username: "sluice", password: "secret" };
 
 test("a ready pod answers before one that is not, and the pod that is restarted is asked last", async () => {
@@ -105,23 +105,32 @@ test("an answer that is not the expected one is unknown, and a message says whic
     standIn.interfere = () => reply;
     const answered = await askDatabase(database, settings);
     assert.match(unknownOf(answered), message);
-    assert.ok(!isSilent(answered), "it is there");
+    assert.ok(!isLost(answered), "it is there");
     assert.equal(standIn.requests.length, 3, "three members are asked at most");
   }
 });
 
-test("a database is silent when no pod that was asked answers anything, and a Secret that is missing is another matter", async () => {
+test("a database is lost when no pod that was asked answers, or each says that it knows no master, and a Secret that is missing is another matter", async () => {
   const { standIn, database } = await scene();
   for (const name of ["os-0", "os-1", "os-2"]) standIn.node(name).isUp = false;
-  assert.ok(isSilent(await askDatabase(database, settings)));
+  assert.ok(isLost(await askDatabase(database, settings)));
   const [first] = database.members;
-  assert.ok(!isSilent(await askDatabase({ ...database, members: [] }, settings)), "none was asked");
-  assert.ok(isSilent(await askDatabase({ ...database, members: first ? [first] : [] }, settings)));
+  assert.ok(!isLost(await askDatabase({ ...database, members: [] }, settings)), "none was asked");
+  assert.ok(isLost(await askDatabase({ ...database, members: first ? [first] : [] }, settings)));
   standIn.node("os-1").isUp = true;
+  standIn.node("os-1").isMember = false;
+  assert.ok(isLost(await askDatabase(database, settings)), "one knows no master");
+  const other = JSON.stringify({ error: { type: "master_not_discovered_exception" }, status: 503 });
+  standIn.interfere = () => ({ status: 503, body: other });
+  assert.ok(isLost(await askDatabase(database, settings)), "Elasticsearch names it otherwise");
+  standIn.interfere = () => ({ status: 500, body: other });
+  assert.ok(!isLost(await askDatabase(database, settings)));
+  standIn.interfere = () => ({ status: 503, body: JSON.stringify({ error: { type: "cluster_block_exception" } }) });
+  assert.ok(!isLost(await askDatabase(database, settings)), "it has a master");
   standIn.interfere = () => ({ status: 503, body: "" });
-  assert.ok(!isSilent(await askDatabase(database, settings)), "one refuses");
+  assert.ok(!isLost(await askDatabase(database, settings)), "one refuses");
   const unnamed = await scene({ secret: { username: "sluice" } });
-  assert.ok(!isSilent(await askDatabase(unnamed.database, settings)));
+  assert.ok(!isLost(await askDatabase(unnamed.database, settings)));
 });
 
 test("the password goes to the only address, and over http to none where https is named beside it", async () => {
