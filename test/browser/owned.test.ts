@@ -26,7 +26,7 @@ const hostile = {
   kind: "<svg onload=ran=1>",
   name: `"><img src=x onerror="window.ran=1"></title><script>window.ran=1</script>`,
 };
-const hostileSentence = `<script>window.ran=1</script><a href="javascript:window.ran=1">mend it here</a>' onfocus='window.ran=1`;
+const hostileMessage = `<script>window.ran=1</script><a href="javascript:window.ran=1">mend it here</a>' onfocus='window.ran=1`;
 const groupOf = ({ kind, name }: typeof cache) => `owner:${kind}.example.com/${name}`;
 
 /** The document without what its script adds. */
@@ -81,16 +81,23 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     stage.group.world.annotate({ namespace, name: ledgerName(group) }, annotations, "leases");
   }
 
-  /** What a function says in the ledger of a group. */
-  function say(group: string, by: string, guard: string, zone: string, sentence: string, sinceMs: number): void {
+  /** What a function has recorded in the ledger of a group. */
+  function recordVerdict(
+    group: string,
+    by: string,
+    guard: string,
+    zone: string,
+    sentence: string,
+    sinceMs: number,
+  ): void {
     const at = Date.now();
     writeLedger(group, { verdicts: { [by]: { guard, zone, sentence, since: at - sinceMs, at } } });
   }
 
   function writeWaits(): void {
-    say(ownerGroup, "suspend-group", "zones-down", "a", "a waits: b: 1 of 3 down (1 claimed)", 20 * seconds);
+    recordVerdict(ownerGroup, "suspend-group", "zones-down", "a", "a waits: b: 1 of 3 down (1 claimed)", 20 * seconds);
     const why = "cache-0 stays: nothing says that its data is not needed";
-    say(groupOf(cache), "suspend-group", "not-drained", "unknown", why, 5 * minutes);
+    recordVerdict(groupOf(cache), "suspend-group", "not-drained", "unknown", why, 5 * minutes);
   }
 
   /** Sluice takes a pod, which a claim of the ledger names by its uid. */
@@ -124,7 +131,7 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     });
     writeLedger(groupName, { claims: [claim] });
     const why = "db-zone-b: the process manager of db-zone-b-0 does not answer";
-    say(groupName, "advance-process-restart", "manager-silent", "db-zone-b", why, 3 * minutes);
+    recordVerdict(groupName, "advance-process-restart", "manager-silent", "db-zone-b", why, 3 * minutes);
     const { world } = stage.group;
     writePhase(world, namespace, "db-zone-a-1", "stop");
     writePhase(world, namespace, "db-zone-b-0", "schedule");
@@ -140,8 +147,8 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
   /** Nothing is on its way: the page is compared with one document. */
   function isSettled({ groups, needsPerson }: Status, count: number): boolean {
     const cells = groups.flatMap(({ zones }) => zones.flatMap((zone) => zone.cells.map(({ cell }) => cell)));
-    const isUp = cells.every((cell) => cell === "ready" || cell === "claimed");
-    return isUp && groups.length === count && needsPerson.length === count;
+    const isMoving = cells.some((cell) => cell === "not ready" || cell === "terminating");
+    return !isMoving && groups.length === count && needsPerson.length === count;
   }
 
   /** The elements of the page that is open, and the document of `count` groups that it shows. */
@@ -155,7 +162,7 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     });
   }
 
-  test("each sentence, pod, time and command of a group that waits, of one that needs a person, and of restarts is on the page", async () => {
+  test("each message, pod, time and command of a group that waits, of one that needs a person, and of restarts is on the page", async () => {
     const { page, complaints } = await openPage(browser, stage.url);
     const { root, status } = await readBoth(page, 3);
     assert.deepEqual(missingIn(root, status), []);
@@ -186,11 +193,11 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
     ]);
     await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
     const seen = ((await page.locator("body").innerText()) ?? "").replaceAll(/\s+/g, " ");
-    const told = [
+    const recorded = [
       ...status.groups.flatMap((one) => one.functions.map(({ recorded }) => recorded)),
       ...status.needsPerson,
     ];
-    for (const { sentence, todo } of [...told, ...status.groups.flatMap(({ restarts }) => restarts)])
+    for (const { sentence, todo } of [...recorded, ...status.groups.flatMap(({ restarts }) => restarts)])
       for (const text of [sentence, todo ?? ""]) assert.ok(text === "nothing" || seen.includes(text), text);
     assert.deepEqual(complaints, []);
     await page.close();
@@ -202,13 +209,13 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
 
   // Both wait for the same LISTs.
   describe("as they change", { concurrency: true }, () => {
-    test("what the ledger of another owner says comes to the page that is open, and so does a pod of it that goes", async () => {
+    test("a verdict in the ledger of another owner comes to the page that is open, and so does a pod of it that goes", async () => {
       const { page, complaints } = await openPage(browser, stage.url);
       const article = page.locator("article", { hasText: ownerGroup });
       await article.locator('.pods [title="a, pod 2: ready on the wanted revision"]').waitFor();
       await page.evaluate("document.mark = true");
       stage.group.world.store.delete("pods", { namespace, name: "a-2" }, {});
-      say(ownerGroup, "suspend-group", "pod-missing", "a", "a-2 is to come back, and is not there yet", 0);
+      recordVerdict(ownerGroup, "suspend-group", "pod-missing", "a", "a-2 is to come back, and is not there yet", 0);
       await article.getByText("a-2 is to come back, and is not there yet").waitFor({ timeout: listedWithinMs });
       await article.locator('.pods [title="a, pod 2: missing"]').waitFor({ timeout: listedWithinMs });
       assert.equal(await page.evaluate("document.mark"), true, "the document is the same");
@@ -216,14 +223,14 @@ describe("groups of other owners on the page in a browser", { skip: launchBrowse
       await page.close();
     });
 
-    test("of markup in the name of another owner and in what its ledger says nothing runs, when it comes to the page and when that is loaded", async () => {
+    test("of markup in the name of another owner and in the verdicts of its ledger nothing runs, when it comes to the page and when that is loaded", async () => {
       const { page, complaints } = await openPage(browser, stage.url);
       addPods(hostile, "hostile");
       createLedgerOf(stage.group.world, namespace, groupOf(hostile));
-      say(groupOf(hostile), "suspend-group", "not-drained", "unknown", hostileSentence, 2 * minutes);
+      recordVerdict(groupOf(hostile), "suspend-group", "not-drained", "unknown", hostileMessage, 2 * minutes);
       const seen = async () => {
         const text = await page.locator("main").innerText();
-        return [hostile.kind, hostile.name, hostileSentence].every((one) => text.includes(one)) ? true : undefined;
+        return [hostile.kind, hostile.name, hostileMessage].every((one) => text.includes(one)) ? true : undefined;
       };
       await eventually("the hostile owner on the page that is open", listedWithinMs, seen);
       await page.reload();
