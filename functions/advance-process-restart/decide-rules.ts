@@ -119,7 +119,7 @@ function refuseByLedger(view: RuleView): Blocked | undefined {
 }
 
 /** What is in the template is a rollout's work, and a new pod is a new process. */
-function refuseByRollout({ zone: { workload }, pod }: RuleView): Blocked | undefined {
+function refuseByRollout({ zone: { workload }, pod }: Pick<RuleView, "zone" | "pod">): Blocked | undefined {
   const { name, paused, updateRevision } = workload;
   if (paused || (updateRevision !== undefined && pod.revision === updateRevision)) return undefined;
   const why =
@@ -127,6 +127,19 @@ function refuseByRollout({ zone: { workload }, pod }: RuleView): Blocked | undef
       ? `the StatefulSet controller has not caught up with the spec of ${name}, so that a rollout may be due`
       : `a rollout is to replace it with the wanted revision of ${name}, which starts it anew as well; pause ${name} to restart it before`;
   return { guard: "rollout-due", message: `${pod.name} waits: ${why}` };
+}
+
+/**
+ * Which of the pods that restart in their turn may be next: the first one. While that is down and waits for its rollout, others
+ * that are down may go as well, because the rollout may wait for one of these.
+ */
+export function mayBeNext<T extends Pick<RuleView, "zone" | "pod">>(
+  group: RuleGroup,
+  [next, ...later]: readonly T[],
+): readonly T[] {
+  const isPodDown = ({ zone, pod }: T) => isDown({ group, zone, pod });
+  if (next === undefined) return [];
+  return isPodDown(next) && refuseByRollout(next) !== undefined ? [next, ...later.filter(isPodDown)] : [next];
 }
 
 /** A pod that is not available needs none of these rules: a mended file must reach it. */

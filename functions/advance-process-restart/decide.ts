@@ -20,7 +20,7 @@ import type { MarkTarget } from "./decide-mark.ts";
 import { byName, byTurn } from "./decide-order.ts";
 import { blockedByFailure, isParkingWanted, isToPark } from "./decide-parked.ts";
 import { blockedByManager, blockedByPod } from "./decide-pod.ts";
-import { isDown, isMasterEligible, type RuleGroup, refuseByRules } from "./decide-rules.ts";
+import { isDown, isMasterEligible, mayBeNext, type RuleGroup, refuseByRules } from "./decide-rules.ts";
 import { phases } from "./decide-step.ts";
 import type { TriggerDecision } from "./trigger/decide-trigger.ts";
 
@@ -126,12 +126,10 @@ function decideNext(snapshot: RestartSnapshot): Verdict<RestartTarget> {
   const parking = firstToBegin(toPark(candidates), (one) => park(snapshot, one));
   if ("kind" in parking) return parking;
   let first = wanted.first ?? parking.first;
-  const [turn] = later;
-  if (turn !== undefined) {
-    const found = (mended.length > 0 ? undefined : blockedByFailed(candidates)) ?? beginInTurn(snapshot, turn);
-    if ("kind" in found) return takeOne(found, turn);
-    first ??= { blocked: found, candidate: turn };
-  }
+  const failed = mended.length > 0 ? undefined : blockedByFailed(candidates);
+  const turn = firstToBegin(mayBeNext(snapshot, later), (one) => failed ?? beginInTurn(snapshot, one));
+  if ("kind" in turn) return turn;
+  first ??= turn.first;
   if (first === undefined) return take([], "no restart is wanted", { requeueAfterMs: nextReadMs(snapshot) });
   const { blocked, candidate } = first;
   const zone = candidate.zone.workload.name;

@@ -126,6 +126,16 @@ test("no pod overtakes the one whose turn it is, whichever rule it waits for", (
   assert.equal(next("nnn", [turn, turn, turn], { state: "away" }), "manager-busy");
 });
 
+test("a pod that is down goes before another one that is down and waits for its rollout, and a pod that runs does not", () => {
+  const [turn] = ["schedule-rolling"] as const;
+  assert.equal(next("nwx", [turn, turn, turn]), "a-1 rolling asked");
+  assert.equal(next("nnx", [turn, turn, turn]), "rollout-due");
+  assert.equal(next("now", [turn, turn, turn]), "a-2 rolling asked");
+  assert.equal(next("wno", [undefined, turn, turn]), "budget", "its turn comes first, and others are down");
+  assert.equal(next("xnx", [turn, turn, turn]), "rollout-due", "both wait for it");
+  assert.equal(next("nwx", [turn, turn, turn], { state: "away" }), "rollout-due", "the reason of the first is shown");
+});
+
 test("restart-failed: no process restarts in its turn beside one that has failed, but one that a person wants now does", () => {
   assert.equal(next("nnn", ["failed", undefined, "schedule-rolling"]), "restart-failed");
   assert.equal(next("nnn", ["failed", undefined, "schedule"]), "a-2 single announced");
