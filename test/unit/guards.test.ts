@@ -170,4 +170,8 @@ test("a todo gets the names that are known; a missing name, or one that a shell 
   for (const zone of ["", "-x", "a b", "a;b", "a\n", "../a", "x-"])
     assert.equal(fillTodo({ todo: "{zone}" }, { zone }), "ZONE", zone);
   assert.equal(fillTodo({ todo: "{zone}" }, { zone: "a" }), "a");
+  for (const group of ["owner:RedisCluster.example.com/cache", "budget:limit", "statefulset:db"])
+    assert.equal(fillTodo({ todo: "{group}" }, { group }), group);
+  for (const group of ["owner:RedisCluster/$(reboot)", "owner:/", "/etc/passwd", "a b"])
+    assert.equal(fillTodo({ todo: "{group}" }, { group }), "GROUP", group);
 });

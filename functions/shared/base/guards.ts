@@ -57,12 +57,14 @@ export function chosen(means: string, todo: string): Guard {
 
 /** Names of objects and values of labels. Others may have been written to be run by the shell into which a user copies them. */
 const plainName = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+/** A group of another owner also has the kind of that before its name. No shell reads these two marks as its own. */
+const plainGroup = /^[A-Za-z0-9](?:[A-Za-z0-9._:/-]*[A-Za-z0-9])?$/;
 
 /** The todo with the names of `places`. A name that is not known, or is none, stays a word in capitals, such as `POD`. */
 export function fillTodo({ todo }: Pick<Guard, "todo">, places: GuardPlaces): string {
   return todo.replace(/\{(namespace|group|zone|pod)\}/g, (_, place: keyof GuardPlaces) => {
     const name = places[place] ?? "";
-    return plainName.test(name) ? name : place.toUpperCase();
+    return (place === "group" ? plainGroup : plainName).test(name) ? name : place.toUpperCase();
   });
 }
 
