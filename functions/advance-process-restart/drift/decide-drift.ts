@@ -31,6 +31,9 @@ export interface DriftDecision {
   readonly blocked: Blocked | undefined;
 }
 
+/** The guard of a restart of all that comes after a rollout. */
+export const rolloutGuard = "rollout-due";
+
 type Fill = Extract<RestartTarget, { kind: "copy" }>;
 
 /**
@@ -75,7 +78,7 @@ export function decideDrift(
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
   // Its new pods start with the mounted files, and join no process that has yet to restart with them: no single one helps.
-  const isAlone = together.length === 0 && blocked?.guard !== "rollout-due";
+  const isAlone = together.length === 0 && blocked?.guard !== rolloutGuard;
   const inTurn = isAlone ? rolling.flatMap((one) => mark(one.zone, driftingPods(one), "rolling", one.sum)) : [];
   const asked = [...together, ...inTurn];
   return { targets: asked.length > 0 ? asked : known.flatMap(settle), blocked };
@@ -212,7 +215,7 @@ function blockedByRollout(all: readonly Zone<StatefulSet>[], nowMs: number): Blo
   });
   if (due === undefined) return undefined;
   const message = `a rollout of ${due.workload.name} is due, and comes before a coordinated restart`;
-  return { guard: "rollout-due", message };
+  return { guard: rolloutGuard, message };
 }
 
 /** The others could not join a pod that a person has taken out of their restart, and that runs with the files of before. */

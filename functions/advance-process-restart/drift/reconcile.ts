@@ -19,7 +19,7 @@ import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
 import { filesOf, isEmpty, notedSettings, readSecrets } from "../files.ts";
-import { type DriftDecision, type DriftZone, decideDrift, decideFill } from "./decide-drift.ts";
+import { type DriftDecision, type DriftZone, decideDrift, decideFill, rolloutGuard } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
 type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
@@ -74,7 +74,9 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]):
   );
   if (targets.length > 0 && (isIdle || isFirst))
     return take(targets, "phases follow the expected files", { zone: targets[0]?.statefulSet.name ?? "" });
-  if (unusable !== undefined && verdict.kind === "wait") return waitForBoth(verdict, unusable);
+  // A rollout ends without a person.
+  const forPerson = blocked?.guard === rolloutGuard ? undefined : blocked;
+  if (forPerson !== undefined && verdict.kind === "wait") return waitForBoth(verdict, forPerson);
   const isDisputed = blocked !== undefined && dependsOnOthers(verdict);
   if (!isDisputed && (verdict.kind === "wait" || verdict.targets.length > 0)) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
@@ -82,10 +84,10 @@ function decideBoth(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]):
 }
 
 /** A pod that waits may do so because another one is down whose files cannot reach it: a person must read of these. */
-function waitForBoth(verdict: Extract<Verdict<RestartTarget>, { kind: "wait" }>, unusable: Blocked) {
-  if (verdict.guard === unusable.guard) return verdict;
+function waitForBoth(verdict: Extract<Verdict<RestartTarget>, { kind: "wait" }>, { guard, message }: Blocked) {
+  if (verdict.guard === guard) return verdict;
   const requeueAfterMs = Math.min(readAgainMs, verdict.requeueAfterMs ?? readAgainMs);
-  return wait(unusable.guard, `${unusable.message}; besides, ${verdict.message}`, { requeueAfterMs });
+  return wait(guard, `${message}; besides, ${verdict.message}`, { requeueAfterMs });
 }
 
 /** What keeps Sluice from a restart of all also keeps a pod that may not start alone. */

@@ -19,6 +19,7 @@ describe("the shipped server with STATUS_LISTEN", () => {
   let stage: ServedGroup;
   let folder: string;
   let kubeconfig: string;
+  const started: Server[] = [];
 
   before(async () => {
     stage = await serveGroup({ seed: 1, pods: 2, drop: 0 });
@@ -28,12 +29,15 @@ describe("the shipped server with STATUS_LISTEN", () => {
   });
 
   after(async () => {
+    // A test that fails leaves its server.
+    await Promise.all(started.map((server) => server.stop()));
     await stage?.close();
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
   async function start(settings: Readonly<Record<string, string>>, program?: string) {
     const server = await Server.start({ kubeconfig, namespace, settings, ...(program && { program }) });
+    started.push(server);
     await server.ready();
     const port = await eventually("the port of the status", 10_000, async () => {
       const line = server.log.find(({ statusPort }) => statusPort !== undefined);
