@@ -1,4 +1,4 @@
-/** The files of one StatefulSet cannot be read: those of the others still reach their processes, where each may start alone. */
+/** Files that cannot be read, or disagree: those of another StatefulSet still reach its processes, where each may start alone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dataOf, names, namespace, sumIn, ZonesStage } from "./zones-stage.ts";
@@ -53,3 +53,16 @@ for (const [what, spoil] of [
     assert.match(stage.verdicts.at(-1)?.message ?? "", /wanted-b.*; besides, group-a-0 waits: /);
   });
 }
+
+test("beside files that disagree, the verdict names them and what else a pod waits for, until they agree", async () => {
+  const stage = await stageOf();
+  stage.world.changeTemplate({ namespace, name: "group-a" }, "app:2");
+  stage.write(first, "schedule-rolling");
+  await stage.until("why the pod waits", () => stage.guard === "rollout-due");
+  stage.expect("b", "cluster.name: other");
+  await stage.until("both reasons", () => stage.guard === "restart-config-disagrees");
+  assert.match(stage.verdicts.at(-1)?.message ?? "", /wanted-b.* cluster\.name; besides, group-a-0 waits: /);
+  stage.expect("a", "cluster.name: other");
+  await stage.until("the rollout alone", () => stage.guard === "rollout-due");
+  assert.doesNotMatch(stage.verdicts.at(-1)?.message ?? "", /besides/);
+});
