@@ -8,7 +8,7 @@ import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import type { RestartTarget } from "../decide.ts";
 import { type FilesCopy, isOtherSum } from "../decide-files.ts";
 import { driftReason, isAskedFor, isWaitingForFiles, type MarkTarget, reasonAfter } from "../decide-mark.ts";
-import { differingKey, type FilesChange, whyTogether } from "./decide-settings.ts";
+import { differingKey, type FilesChange, isUnknownBefore, whyTogether } from "./decide-settings.ts";
 
 /** The files of one StatefulSet, and what its processes were started with. */
 export interface DriftZone extends FilesChange {
@@ -70,7 +70,7 @@ export function decideDrift(
   if (stale.length > 0) return { targets: stale, blocked: undefined };
   const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || waitingAlone(one).length > 0;
   const drifting = known.filter((one) => one.mode !== "by-hand" && isDrifting(one));
-  const unreadable = drifting.find(({ mode, mounted }) => mode === undefined && mounted === undefined);
+  const unreadable = drifting.find((one) => one.mode === undefined && isUnknownBefore(one));
   if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
   const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
   const [first = asking(known)] = coordinated;

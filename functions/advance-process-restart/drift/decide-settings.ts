@@ -76,6 +76,12 @@ export function dependsOnStarted({ mounted, noted = new Map() }: FilesChange): b
   return [...noted.values()].some((settings) => mounted === undefined || differingKey(settings, mounted) !== undefined);
 }
 
+/** True where the mounted main file cannot be parsed, and nothing is noted of what a process that runs was started with. */
+export function isUnknownBefore({ mounted, noted = new Map(), started = [] }: FilesChange): boolean {
+  if (mounted !== undefined) return false;
+  return started.length === 0 || started.some((sum) => !noted.has(sum));
+}
+
 /** Why processes must restart together for these files; undefined where each may restart alone. */
 export function whyTogether(change: FilesChange): string | undefined {
   const { mode, expected } = change;

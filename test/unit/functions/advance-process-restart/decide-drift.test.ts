@@ -142,6 +142,17 @@ test("restart-config-unreadable: mounted files that cannot be parsed need a mode
   assert.equal(decided([drifted(zoneOf("a"), { ...unreadable, running })]).guard, undefined);
 });
 
+test("mounted files that cannot be parsed do not matter where it is noted what each process that runs was started with", () => {
+  const unreadable = { mounted: undefined, noted: new Map([[old, cluster("a")]]), expected: cluster("a") };
+  const of = (started: readonly string[], more: Partial<DriftZone> = {}) =>
+    decided([drifted(zoneOf("a"), { ...unreadable, started, ...more })]);
+  assert.deepEqual(of([old]).marks, [inTurn("a-0"), inTurn("a-1")]);
+  assert.deepEqual(of([old], { expected: cluster("b") }).marks, [atOnce("a-0"), atOnce("a-1")]);
+  for (const started of [[], ["1:other"], [old, "1:other"]])
+    assert.equal(of(started).guard, "restart-config-unreadable", started.join());
+  assert.deepEqual(of(["1:other"], { mounted: cluster("a") }).marks, [inTurn("a-0"), inTurn("a-1")]);
+});
+
 test("together: every pod of the group gets the phase with the sum of its own files, drifting or not", () => {
   const first = drifted(zoneOf("a"), together);
   const second = drifted(zoneOf("b"), { ...together, sum: "1:b", running: new Map() });
