@@ -1,11 +1,12 @@
 /** A real control plane on a bridge, and played machines as its nodes. */
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fingerprintOf } from "../../functions/fence-node/fingerprint.ts";
 import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { follow } from "../controlplane/follow.ts";
+import { AgentCredentials } from "./agent-credentials.ts";
 import { overlapsIn, type PodRun, readJournal } from "./journal.ts";
 import { Machine } from "./machine.ts";
 import { Bridge } from "./network.ts";
@@ -53,6 +54,7 @@ export class FencingCluster {
   readonly history: NodeObject[] = [];
   readonly #bridge: Bridge;
   readonly #folder: string;
+  readonly #credentials: AgentCredentials;
   readonly #stopping = new AbortController();
   #following: Promise<void> = Promise.resolve();
 
@@ -62,7 +64,9 @@ export class FencingCluster {
     bridge: Bridge,
     folder: string,
     machines: readonly Machine[],
+    credentials: AgentCredentials,
   ) {
+    this.#credentials = credentials;
     this.controlPlane = controlPlane;
     this.api = api;
     this.#bridge = bridge;
@@ -97,10 +101,11 @@ export class FencingCluster {
     writeFileSync(journal, "");
     const { hostname, port } = new URL(controlPlane.url);
     const { url, token, caFile } = controlPlane;
+    const credentials = await AgentCredentials.write(api, namespace, join(folder, "credentials"), caFile);
     const agent = {
       KUBERNETES_SERVICE_HOST: hostname,
       KUBERNETES_SERVICE_PORT: port,
-      AGENT_CREDENTIALS: await credentialsOfAgents(api, join(folder, "credentials"), caFile),
+      AGENT_CREDENTIALS: credentials.folder,
       ...times.agent,
       ...settings,
     };
@@ -110,7 +115,7 @@ export class FencingCluster {
       const own = { name, address: bridge.addressOf(at + 1), folder: join(folder, name) };
       return new Machine({ ...own, bridge, watchdogMs: times.watchdogMs, agentProgram, agent, kubelet });
     });
-    const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines);
+    const cluster = new FencingCluster(controlPlane, api, bridge, folder, machines, credentials);
     try {
       const booted = machines.slice(0, on);
       await Promise.all(booted.map((machine) => machine.boot()));
@@ -145,6 +150,7 @@ export class FencingCluster {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
+    this.#credentials.stop();
     await Promise.all(this.machines.map((machine) => machine.close()));
     await this.api.close();
     await this.#following;
@@ -281,30 +287,6 @@ export const leasePath = (name: string): string =>
 
 export const isReady = ({ status }: NodeObject): boolean =>
   status.conditions.some(({ type, status: value }) => type === "Ready" && value === "True");
-
-/** An account with the rights that agents need, and no other. Returns the folder with its token. */
-async function credentialsOfAgents(api: Api, folder: string, caFile: string): Promise<string> {
-  const rbac = "rbac.authorization.k8s.io";
-  const name = "fence-agent";
-  const subjects = [{ kind: "ServiceAccount", name, namespace }];
-  const leases = { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "patch"] };
-  const nodes = { apiGroups: [""], resources: ["nodes"], verbs: ["get"] };
-  const inNamespace = `/apis/${rbac}/v1/namespaces/${namespace}`;
-  await api.post("/api/v1/namespaces", { metadata: { name: namespace } });
-  const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`;
-  await api.post(accounts, { metadata: { name } });
-  await api.post(`${inNamespace}/roles`, { metadata: { name }, rules: [leases] });
-  const role = { apiGroup: rbac, kind: "Role", name };
-  await api.post(`${inNamespace}/rolebindings`, { metadata: { name }, roleRef: role, subjects });
-  await api.post(`/apis/${rbac}/v1/clusterroles`, { metadata: { name }, rules: [nodes] });
-  const roleRef = { ...role, kind: "ClusterRole" };
-  await api.post(`/apis/${rbac}/v1/clusterrolebindings`, { metadata: { name }, roleRef, subjects });
-  const { status } = await api.post<{ status: { token: string } }>(`${accounts}/${name}/token`, { spec: {} });
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "token"), status.token);
-  copyFileSync(caFile, join(folder, "ca.crt"));
-  return folder;
-}
 
 /** What a fence has put on a Node. */
 function ours({ metadata, spec }: NodeObject): readonly string[] {
