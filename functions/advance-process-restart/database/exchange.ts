@@ -68,10 +68,17 @@ export function databaseOf(
   const named = zones.filter(({ workload }) => workload.restart?.database !== undefined && !workload.deleting);
   const product = named[0]?.workload.restart?.database?.product;
   if (product === undefined) return undefined;
-  const members = named.flatMap(({ workload: statefulSet, pods }) => pods.map((pod) => ({ statefulSet, pod })));
+  const members = named.flatMap(({ workload: statefulSet, pods }) =>
+    pods.map((pod, place) => ({ statefulSet, pod, place })),
+  );
   const standing = members.filter(({ pod }) => !pod.terminating && !pod.finished && !pod.pending);
   const rankOf = ({ pod }: DatabaseMember) => (pod.uid === last ? 2 : pod.readySinceMs === undefined ? 1 : 0);
-  return { context, product, members: standing.sort((one, other) => rankOf(one) - rankOf(other)) };
+  // Those that are asked are of different StatefulSets where they can be: all nodes of one zone may be down at once.
+  return {
+    context,
+    product,
+    members: standing.sort((one, other) => rankOf(one) - rankOf(other) || one.place - other.place),
+  };
 }
 
 /** Asks one question of any member. Throws ClusterError. */

@@ -80,6 +80,23 @@ test("a ready pod answers before one that is not, and the pod that is restarted 
   assert.deepEqual(standIn.requests, ["os-2 GET /_cluster/settings?flat_settings=true"]);
 });
 
+test("the pods that are asked are of different StatefulSets, because all nodes of one may be down", async () => {
+  const { database } = await scene();
+  const [{ statefulSet } = assert.fail("no member")] = database.members;
+  const zoneOf = (name: string) => {
+    const pods = database.members.map(({ pod }) => ({
+      ...pod,
+      name: pod.name.replace("os", name),
+      uid: `${name} ${pod.uid}`,
+    }));
+    return { workload: { ...statefulSet, name }, pods };
+  };
+  assert.deepEqual(
+    databaseOf(database.context, [zoneOf("a"), zoneOf("b")], "a uid-os-0")?.members.map(({ pod }) => pod.name),
+    ["b-0", "a-1", "b-1", "a-2", "b-2", "a-0"],
+  );
+});
+
 test("a pod that does not answer, or answers something else, is passed over for the next one", async () => {
   const { standIn, database } = await scene();
   standIn.node("os-0").isUp = false;
