@@ -100,12 +100,19 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.deepEqual(await readdir(image.root), ["sluice"]);
   });
 
-  test("the bundle of a function contains no other function", async () => {
+  test("the bundle of a function contains no other function, and that of the status has the guards of all besides", async () => {
+    const functions = names.filter((one) => one !== "all").sort();
     for (const name of names) {
       const map = JSON.parse(await readFile(join(image.root, "sluice", name, "main.cjs.map"), "utf8"));
-      const sources: string[] = map.sources.map((source: string) => /functions\/((?!shared)[^/]+)\//.exec(source)?.[1]);
-      const found = [...new Set(sources.filter((source) => source !== undefined))];
-      assert.deepEqual(found.sort(), name === "all" ? names.filter((one) => one !== "all").sort() : [name]);
+      const sources: (string | undefined)[] = map.sources.map(
+        (source: string) => /functions\/((?!shared)[^/]+\/.*)/.exec(source)?.[1],
+      );
+      const own = sources.filter((source) => source !== undefined && (name === "all" || source.startsWith(`${name}/`)));
+      const others = sources.filter((source) => source !== undefined && !own.includes(source));
+      const found = [...new Set(own.map((source) => source?.replace(/\/.*/, "")))];
+      assert.deepEqual(found.sort(), name === "all" ? functions : [name]);
+      const guards = functions.filter((one) => one !== name).map((one) => `${one}/guards.ts`);
+      assert.deepEqual(others.sort(), name === "show-status" ? guards : []);
     }
   });
 
