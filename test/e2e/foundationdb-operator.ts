@@ -15,8 +15,8 @@ interface Seen {
 }
 
 const apiVersion = "apps.foundationdb.org/v1beta2";
-/** Time for which the database moves data. */
-const drainMs = 1_000;
+/** Time for which the database moves data by default. */
+const usualDrainMs = 1_000;
 const everyMs = 250;
 
 export class FoundationOperator {
@@ -27,10 +27,12 @@ export class FoundationOperator {
   readonly #api: Api;
   readonly #namespace: string;
   readonly #name: string;
+  readonly #drainMs: number;
   readonly #ending = new AbortController();
   #working: Promise<void> = Promise.resolve();
 
-  private constructor(api: Api, namespace: string, name: string) {
+  private constructor(api: Api, namespace: string, name: string, drainMs: number) {
+    this.#drainMs = drainMs;
     this.#api = api;
     this.#namespace = namespace;
     this.#name = name;
@@ -45,15 +47,18 @@ export class FoundationOperator {
       ids,
       annotations,
       spec,
+      drainMs = usualDrainMs,
     }: {
       readonly namespace: string;
       readonly name: string;
       readonly ids: ReadonlyMap<string, string>;
       readonly annotations: Readonly<Record<string, string>>;
       readonly spec: object;
+      /** For how long the database moves data. A removal that is over sooner than Sluice has seen it is held back no more. */
+      readonly drainMs?: number;
     },
   ): Promise<FoundationOperator> {
-    const operator = new FoundationOperator(api, namespace, name);
+    const operator = new FoundationOperator(api, namespace, name, drainMs);
     const metadata = { name, annotations };
     await api.post(operator.#clusters, { apiVersion, kind: "FoundationDBCluster", metadata, spec });
     const processGroups = [...ids].map(([processGroupID, faultDomain], index): GroupStatus => {
@@ -116,7 +121,12 @@ export class FoundationOperator {
   async #reconcile(): Promise<void> {
     const cluster = await this.read();
     const [pods, claims] = await Promise.all([this.#list("pods"), this.#list("persistentvolumeclaims")]);
-    const done = operate(cluster, { pods: pods.items, claims: claims.items, nowMs: Date.now(), drainMs });
+    const done = operate(cluster, {
+      pods: pods.items,
+      claims: claims.items,
+      nowMs: Date.now(),
+      drainMs: this.#drainMs,
+    });
     for (const id of done.madeClaims) await this.#makeClaim(id, cluster);
     for (const id of done.madePods) await this.#makePod(id, cluster);
     for (const id of done.deleted) {

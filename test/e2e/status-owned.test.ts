@@ -63,6 +63,8 @@ describe("the status of a FoundationDBCluster on a real control plane", {
       ...{ namespace, name, ids },
       annotations: { "sluice.dev/suspend-duration": "1h" },
       spec: { automationOptions: { waitBetweenRemovalsSeconds: 0 } },
+      // Also where this machine is busy the removal is seen before it is over.
+      drainMs: 20_000,
     });
     await waitForGroupReady(controlPlane, db);
     const serve = async (FUNCTION: string) => {
