@@ -77,7 +77,7 @@ export function decideDrift(
   const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all, nowMs) ?? blockedByTakenOut(known));
   const together =
     first === undefined || blocked !== undefined ? [] : all.flatMap((zone) => coordinate(zone, known, first));
-  // Its new pods start with the mounted files, and join no process that has yet to restart with them: no single one helps.
+  // A rollout that comes first starts its pods with the mounted files, and the database may have no master until it has ended.
   const isAlone = together.length === 0 && blocked?.guard !== rolloutGuard;
   const inTurn = isAlone ? rolling.flatMap((one) => mark(one.zone, driftingPods(one), "rolling", one.sum)) : [];
   const asked = [...together, ...inTurn];

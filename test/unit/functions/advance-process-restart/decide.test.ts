@@ -131,7 +131,7 @@ test("a pod that is down goes before another one that is down and waits for its 
   assert.equal(next("nwx", [turn, turn, turn]), "a-1 rolling asked");
   assert.equal(next("nnx", [turn, turn, turn]), "rollout-due");
   assert.equal(next("now", [turn, turn, turn]), "a-2 rolling asked");
-  assert.equal(next("wno", [undefined, turn, turn]), "budget", "its turn comes first, and others are down");
+  assert.equal(next("wno", [undefined, turn, turn]), "budget", "the pod whose turn it is runs");
   assert.equal(next("xnx", [turn, turn, turn]), "rollout-due", "both wait for it");
   assert.equal(next("nwx", [turn, turn, turn], { state: "away" }), "rollout-due", "the reason of the first is shown");
 });
