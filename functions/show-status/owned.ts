@@ -8,7 +8,7 @@ import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts"
 import type { Omissions } from "./omissions.ts";
 
 /** Each GET asks for the views, so that nothing is listed while no GET comes. */
-const listLimits = { everyMs: 10_000, waitMs: 1_000 };
+const listLimits = { everyMs: 10_000, waitMs: 1_000, earlyMs: 100 };
 /** Of more pods or volume claims than these in a namespace none is kept. */
 const mostListed = 10_000;
 /** Any account that may make Leases may write ledgers of owners that do not exist. */

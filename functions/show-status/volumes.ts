@@ -5,7 +5,7 @@ import type { Omissions } from "./omissions.ts";
 import { createScopedLists } from "./scoped-lists.ts";
 
 /** Each GET asks for the volumes, so that nothing is listed while no GET comes. */
-const listLimits = { everyMs: 10_000, waitMs: 1_000 };
+const listLimits = { everyMs: 10_000, waitMs: 1_000, earlyMs: 100 };
 
 export interface VolumeLists {
   /** Resolves when the volumes are at most ten seconds old, or within a second. */
