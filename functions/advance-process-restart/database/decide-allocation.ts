@@ -2,7 +2,11 @@
  * Decides what is written into the settings of a database while a process restarts, and what undoes that. Pure.
  *
  * Beside the setting stands a marker with the id of the restart and the earlier value, so that the database itself says which
- * restart has changed it. What another client sets meanwhile is never changed.
+ * restart has changed it. What another client sets meanwhile stands afterwards.
+ *
+ * The database may carry out a request long after it was sent, while another restart has its own restriction there. So each
+ * request writes both keys: after it either the setting is restricted and a marker says what it was, or no marker stands and
+ * the setting is what the user had. A request that removed a marker alone would leave the database restricted for ever.
  */
 
 import { fieldsOf } from "../../shared/base/fields.ts";
@@ -65,6 +69,6 @@ export function decideRestriction({ value, marker }: Allocation, id: string): Se
 /** What ends a restart; undefined where its marker does not stand, so that nothing is to be undone. */
 export function decideRelease({ value, marker }: Allocation, id: string): SettingsChange | undefined {
   if (marker?.id !== id) return undefined;
-  if (value !== restricted) return { [markerSetting]: null };
-  return { [allocationSetting]: marker.previous ?? null, [markerSetting]: null };
+  const users = value === restricted ? marker.previous : value;
+  return { [allocationSetting]: users ?? null, [markerSetting]: null };
 }

@@ -17,9 +17,14 @@ function settings(text: string): Allocation {
   return { value: value === "-" ? undefined : value, marker: marker === undefined ? undefined : parseMarker(marker) };
 }
 
-const change = (value: string | null | undefined, marker: string | null) => {
-  return value === undefined ? { [markerKey]: marker } : { [allocationKey]: value, [markerKey]: marker };
-};
+const change = (value: string | null, marker: string | null) => ({ [allocationKey]: value, [markerKey]: marker });
+
+/** The settings after a request; those of before if there is none. */
+function apply({ value, marker }: Allocation, changes: ReturnType<typeof decideRelease>): Allocation {
+  const read = { ...(value && { [allocationKey]: value }), ...(marker && { [markerKey]: formatMarker(marker) }) };
+  const after = Object.entries({ ...read, ...changes }).filter(([, one]) => one !== null);
+  return readAllocation({ persistent: Object.fromEntries(after) }) ?? assert.fail("unreadable");
+}
 
 test("a restriction notes what the user had, and never what Sluice has written", () => {
   const cases: readonly (readonly [string, string | undefined])[] = [
@@ -45,7 +50,7 @@ test("a restriction notes what the user had, and never what Sluice has written",
   }
 });
 
-test("a release brings the earlier value back only where the value and the marker are those of the restart", () => {
+test("a release brings the earlier value back, or keeps what the user has set since, and only where its marker stands", () => {
   const cases: readonly (readonly [string, ReturnType<typeof change> | undefined])[] = [
     ["-", undefined],
     ["primaries", undefined],
@@ -54,19 +59,14 @@ test("a release brings the earlier value back only where the value and the marke
     ["primaries r1;previous=all", change("all", null)],
     ["primaries r1;previous=", change(null, null)],
     ["primaries r1;previous=primaries", change("primaries", null)],
-    ["new_primaries r1;previous=all", change(undefined, null)],
-    ["all r1;previous=none", change(undefined, null)],
-    ["- r1;previous=none", change(undefined, null)],
+    ["new_primaries r1;previous=all", change("new_primaries", null)],
+    ["all r1;previous=none", change("all", null)],
+    ["- r1;previous=none", change(null, null)],
   ];
   for (const [before, expected] of cases) assert.deepEqual(decideRelease(settings(before), "r1"), expected, before);
 });
 
 test("whatever the user sets before, during or after a restart stands at its end", () => {
-  const apply = ({ value, marker }: Allocation, changes: ReturnType<typeof decideRelease>): Allocation => {
-    const read = { ...(value && { [allocationKey]: value }), ...(marker && { [markerKey]: formatMarker(marker) }) };
-    const after = Object.entries({ ...read, ...changes }).filter(([, one]) => one !== null);
-    return readAllocation({ persistent: Object.fromEntries(after) }) ?? assert.fail("unreadable");
-  };
   const values = [undefined, "all", "none", "new_primaries", "primaries"];
   for (const before of values) {
     for (const during of ["as it is", ...values]) {
@@ -81,6 +81,25 @@ test("whatever the user sets before, during or after a restart stands at its end
       // The user's `primaries` cannot be told from ours.
       const isUsers = during !== "as it is" && during !== "primaries";
       assert.deepEqual(end, { value: isUsers ? during : before, marker: undefined }, `${before}, then ${during}`);
+    }
+  }
+});
+
+test("a request that the database carries out again during the next restart leaves it neither restricted nor with a marker", () => {
+  const values = [undefined, "all", "none", "new_primaries"];
+  for (const before of values) {
+    for (const during of values) {
+      const begun = decideRestriction({ value: before, marker: undefined }, "r1");
+      const changed = { ...apply({ value: before, marker: undefined }, begun), value: during };
+      const ended = decideRelease(changed, "r1");
+      const free = apply(changed, ended);
+      const next = apply(free, decideRestriction(free, "r2"));
+      for (const late of [begun, ended]) {
+        const disturbed = apply(next, late);
+        const end = ["r2", "r1"].reduce((now, id) => apply(now, decideRelease(now, id)), disturbed);
+        assert.equal(end.marker, undefined);
+        assert.ok(end.value === before || end.value === during, `${before}, ${during}: ${end.value}`);
+      }
     }
   }
 });
