@@ -185,18 +185,37 @@ function copyOf({ name, uid }: StatefulSet, expected: SecretObject, mounted: Sec
   const { metadata, data } = mounted;
   const gone = Object.fromEntries(Object.keys(data ?? {}).map((key) => [key, null]));
   const owners = metadata.ownerReferences ?? [];
-  const before = readSettings(data);
-  const noted = new Map([...notedSettings(mounted)].map(([sum, settings]) => [sum, Object.fromEntries(settings)]));
-  // The newest files stand last, because the first ones are forgotten. No process starts without files.
-  noted.delete(sumOfSecret(mounted));
-  if (!("unreadable" in before) && !isEmpty(mounted)) noted.set(sumOfSecret(mounted), Object.fromEntries(before));
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name, uid };
   return {
     ...{ name: metadata.name, uid: metadata.uid, resourceVersion: metadata.resourceVersion },
     data: { ...gone, ...expected.data },
-    annotations: { [restartSettings.key]: formatSettings(noted) },
+    annotations: { [restartSettings.key]: noteOf(mounted, expected) },
     ownerReferences: owners.some((one) => one.uid === uid) ? owners : [...owners, owner],
   };
+}
+
+/**
+ * The copy of a mounted Secret onto itself that notes its settings: a person may edit it later, and processes started with these
+ * files then still run. Undefined where they are noted, or cannot be.
+ */
+export function noteToWrite(mounted: SecretObject): FilesCopy | undefined {
+  const { annotations = {}, name, uid, resourceVersion, ownerReferences = [] } = mounted.metadata;
+  const note = noteOf(mounted);
+  if (isEmpty(mounted) || notedSettings(mounted).has(sumOfSecret(mounted))) return undefined;
+  if ("unreadable" in readSettings(mounted.data) || annotations[restartSettings.key] === note) return undefined;
+  return { name, uid, resourceVersion, data: {}, annotations: { [restartSettings.key]: note }, ownerReferences };
+}
+
+/** What is noted on a mounted Secret, and the settings of its files and of those that are to be mounted. */
+function noteOf(mounted: SecretObject, expected?: SecretObject): string {
+  const noted = new Map([...notedSettings(mounted)].map(([sum, settings]) => [sum, Object.fromEntries(settings)]));
+  for (const secret of [mounted, ...(expected ? [expected] : [])]) {
+    const [sum, settings] = [sumOfSecret(secret), readSettings(secret.data)];
+    // The newest files stand last, because the first ones are forgotten. No process starts without files.
+    noted.delete(sum);
+    if (!("unreadable" in settings) && !isEmpty(secret)) noted.set(sum, Object.fromEntries(settings));
+  }
+  return formatSettings(noted);
 }
 
 function identityOf({ uid, resourceVersion }: FilesCopy, sum: string): string {

@@ -24,6 +24,8 @@ export interface DriftZone extends FilesChange {
   /** The files for a mounted Secret that has others, or none. */
   readonly fill?: FilesCopy | undefined;
   readonly isEmpty?: boolean;
+  /** Notes the settings of the mounted files; absent: they are noted. */
+  readonly note?: { readonly sum: string; readonly copy: FilesCopy } | undefined;
 }
 
 export interface DriftDecision {
@@ -39,13 +41,15 @@ type Fill = Extract<RestartTarget, { kind: "copy" }>;
 /**
  * The first files of processes that have never started, and wait for them. Where one runs, an empty mounted Secret is a mistake:
  * its restart brings the files, and what they change decides whether it is alone. The second case is a user who takes files back
- * that were mounted, and with which no process was started: a pod that is made anew must not get them.
+ * that were mounted, and with which no process was started: a pod that is made anew must not get them. Else the mounted files
+ * stay, and their settings are noted.
  */
 export function decideFill(known: readonly DriftZone[]): readonly Fill[] {
   return known.flatMap((one): readonly Fill[] => {
-    const { zone, sum, fill: copy } = one;
-    const isDue = copy !== undefined && (isFirst(one) || isTakenBack(one));
-    return isDue ? [{ kind: "copy", statefulSet: zone.workload, sum, copy }] : [];
+    const { zone, sum, fill: copy, note } = one;
+    const common = { kind: "copy", statefulSet: zone.workload } as const;
+    if (copy !== undefined && (isFirst(one) || isTakenBack(one))) return [{ ...common, sum, copy }];
+    return note === undefined ? [] : [{ ...common, ...note }];
   });
 }
 
@@ -218,15 +222,20 @@ function blockedByRollout(all: readonly Zone<StatefulSet>[], nowMs: number): Blo
   return { guard: rolloutGuard, message };
 }
 
-/** The others could not join a pod that a person has taken out of their restart, and that runs with the files of before. */
+/**
+ * The others could not join a pod that a person has taken out of their restart, and that runs with the files of before. A pod
+ * whose process manager is silent may do so.
+ */
 function blockedByTakenOut(known: readonly DriftZone[]): Blocked | undefined {
   const out = known.flatMap((one) =>
-    one.zone.pods.filter(
-      (pod) => isFree(pod) && !mayBeAsked(pod, one) && isOtherSum(one.running.get(pod.uid) ?? one.sum, one.sum),
-    ),
+    one.zone.pods
+      .filter((pod) => isFree(pod) && !mayBeAsked(pod, one))
+      .map(({ uid, name }) => ({ name, started: one.running.get(uid), sum: one.sum })),
   );
-  if (out[0] === undefined) return undefined;
-  const message = `${out[0].name} was taken out of the restart for the files that are expected, and would run with others: write schedule-coordinated on all pods of the group`;
+  const other = out.find(({ started, sum }) => started === undefined || isOtherSum(started, sum));
+  if (other === undefined) return undefined;
+  const how = other.started === undefined ? "does not report its files" : "would run with others";
+  const message = `${other.name} was taken out of the restart for the files that are expected, and ${how}: write schedule-coordinated on all pods of the group`;
   return { guard: "restart-config-together", message };
 }
 

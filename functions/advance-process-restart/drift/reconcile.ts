@@ -18,7 +18,7 @@ import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
-import { filesOf, isEmpty, notedSettings, readSecrets } from "../files.ts";
+import { filesOf, isEmpty, notedSettings, noteToWrite, readSecrets, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill, rolloutGuard } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
@@ -57,7 +57,7 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
 function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   const { fills = [] } = drift ?? {};
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  if (fills.length > 0 && isIdle) return take(fills, "files are mounted for which no process restarts");
+  if (fills.length > 0 && isIdle) return take(fills, "the mounted Secrets get files for which no process restarts, or a note");
   return decideBoth(verdict, drift);
 }
 
@@ -138,11 +138,13 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   const noted = notedSettings(mounted, unknownNote);
   await reportMalformed(context, key, workload, { name: expected.metadata.name, malformed: unknownMode });
   await reportMalformed(context, key, workload, { name: mounted.metadata.name, malformed: unknownNote });
+  const note = noteToWrite(mounted);
   return {
     ...{ zone, sum: files.sum, mode: unknownMode.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before, noted },
     ...{ started: startedWith(known), ...processesOf(known) },
     isBlockedAlone: files.together !== undefined,
+    note: note && { sum: sumOfSecret(mounted), copy: note },
     ...(files.kind === "differs" ? { fill: files.copy, isEmpty: isEmpty(mounted) } : {}),
   };
 }
