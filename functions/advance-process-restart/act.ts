@@ -125,6 +125,7 @@ function copyFiles({ statefulSet, sum, copy }: Extract<RestartTarget, { kind: "c
   return {
     ...{ name: "copy-files", object: copy.name, subjectUid: copy.uid, workload: statefulSet },
     ...{ claims: [], confirmsLedger: true, refused, requeueAfterDoneMs: 1_000 },
+    ...(Object.keys(copy.data).length === 0 ? { takesNothing: true } : {}),
     carryOut: (context, notAfterMs) => writeCopy(context, namespace, copy, notAfterMs),
   };
 }

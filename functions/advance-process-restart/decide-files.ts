@@ -13,7 +13,7 @@ export interface FilesCopy {
   readonly resourceVersion: string;
   /** The values in base64; null for a key that goes. */
   readonly data: Readonly<Record<string, string | null>>;
-  /** What is noted of the files that it replaces. */
+  /** What is noted of the settings of files that are or were mounted. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly ownerReferences: readonly object[];
 }

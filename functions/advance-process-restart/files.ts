@@ -128,7 +128,7 @@ function changeOf({ metadata, data }: SecretObject, mounted: SecretObject): File
   return { mode: read(restartMode, metadata), expected, mounted: "unreadable" in before ? undefined : before, noted };
 }
 
-/** By their sums the settings of files that were mounted before. What is malformed is added to `malformed`. */
+/** By their sums the settings of files that are or were mounted. What is malformed is added to `malformed`. */
 export function notedSettings({ metadata }: SecretObject, malformed: Malformed[] = []): Map<string, Coordinating> {
   const noted = read(restartSettings, metadata, malformed) ?? new Map();
   return new Map([...noted].map(([sum, settings]) => [sum, new Map(Object.entries(settings))]));

@@ -39,6 +39,11 @@ export interface ConfigVerdict {
 
 /** For so long nothing may name a Secret before it is removed, in milliseconds. */
 export const unnamedForMs = 900_000;
+/**
+ * Sweeps are five minutes apart at most, in milliseconds. Where one does not come, a StatefulSet may have named a Secret
+ * meanwhile, and nothing has seen that: its time begins anew.
+ */
+const mostBetweenSweepsMs = 360_000;
 /** A hundred changes of files within 15 minutes are more than any group makes, and the ledger has other uses for its room. */
 const mostConfigs = 100;
 
@@ -69,11 +74,16 @@ function nextOf(snapshot: ConfigSnapshot, name: string, read: ReadConfig): Named
   if (isNamed) return { uid: read.uid };
   // It was made anew under the same name, and nothing has named it.
   if (before?.uid !== read.uid) return undefined;
-  if (isRestarting) return before;
-  const { uid, unnamedMs, checks = 0 } = before;
-  // A clock that was set back would otherwise prolong its time without an end.
-  if (unnamedMs === undefined || unnamedMs > nowMs) return { uid, unnamedMs: nowMs, checks: 1 };
-  return { uid, unnamedMs, checks: Math.min(checks + 1, mostChecks) };
+  const { uid, unnamedMs, checkedMs, checks = 0 } = before;
+  // A clock that was set back would otherwise prolong the time of a Secret without an end.
+  if (unnamedMs === undefined || unnamedMs > nowMs || !isContinued(checkedMs, nowMs))
+    return isRestarting ? before : { uid, unnamedMs: nowMs, checks: 1, checkedMs: nowMs };
+  const counted = isRestarting ? checks : Math.min(checks + 1, mostChecks);
+  return { uid, unnamedMs, checks: counted, checkedMs: nowMs };
+}
+
+function isContinued(checkedMs: number | undefined, nowMs: number): boolean {
+  return checkedMs !== undefined && checkedMs <= nowMs && nowMs - checkedMs <= mostBetweenSweepsMs;
 }
 
 /** A clock that was set forward makes no Secret due: between three reads there are two sweeps. */
@@ -87,7 +97,8 @@ export function mayBeDue({ unnamedMs, checks = 0 }: NamedConfig, nowMs: number):
 }
 
 function differs(one: NamedConfig | undefined, other: NamedConfig): boolean {
-  return one?.uid !== other.uid || one.unnamedMs !== other.unnamedMs || one.checks !== other.checks;
+  if (one?.uid !== other.uid || one.unnamedMs !== other.unnamedMs) return true;
+  return one.checks !== other.checks || one.checkedMs !== other.checkedMs;
 }
 
 function verdictOf(

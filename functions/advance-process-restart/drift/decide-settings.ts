@@ -56,7 +56,7 @@ export interface FilesChange {
   readonly expected: Coordinating;
   /** Undefined where the mounted main file cannot be parsed. */
   readonly mounted: Coordinating | undefined;
-  /** The same of files that were mounted before, by their sums. */
+  /** The same of files that are or were mounted, by their sums. */
   readonly noted?: ReadonlyMap<string, Coordinating>;
   /** The sums that processes of the StatefulSet were started with, as far as they are known. */
   readonly started?: readonly string[];

@@ -57,7 +57,8 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
 function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   const { fills = [] } = drift ?? {};
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  if (fills.length > 0 && isIdle) return take(fills, "the mounted Secrets get files for which no process restarts, or a note");
+  if (fills.length > 0 && isIdle)
+    return take(fills, "the mounted Secrets get files for which no process restarts, or a note");
   return decideBoth(verdict, drift);
 }
 

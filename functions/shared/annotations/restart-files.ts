@@ -17,6 +17,8 @@ export interface NamedConfig {
   readonly unnamedMs?: number;
   /** How often it was found so, at most {@link mostChecks}; absent: never. */
   readonly checks?: number;
+  /** When it was found so last, in milliseconds since the epoch; absent where nothing is counted, or an older version has. */
+  readonly checkedMs?: number;
 }
 
 /** More reads that found a Secret unnamed are not counted. */
@@ -32,21 +34,25 @@ function parseNamedConfigs(text: string): ReadonlyMap<string, NamedConfig> | und
 }
 
 function parseNamedConfig(value: unknown): NamedConfig | undefined {
-  const { uid, unnamed, checks } = fieldsOf(value) ?? {};
+  const { uid, unnamed, checks, checked } = fieldsOf(value) ?? {};
   if (typeof uid !== "string" || uid === "") return undefined;
-  if (unnamed === undefined && checks === undefined) return { uid };
+  if (unnamed === undefined && checks === undefined && checked === undefined) return { uid };
   const isCount = Number.isInteger(checks) && Number(checks) >= 1 && Number(checks) <= mostChecks;
-  return isTime(unnamed) && isCount ? { uid, unnamedMs: unnamed, checks: Number(checks) } : undefined;
+  if (!isTime(unnamed) || !isCount || (checked !== undefined && !isTime(checked))) return undefined;
+  return { uid, unnamedMs: unnamed, checks: Number(checks), ...(checked === undefined ? {} : { checkedMs: checked }) };
 }
 
 export function formatNamedConfigs(configs: ReadonlyMap<string, NamedConfig>): string {
-  const entries = [...configs].map(([name, { uid, unnamedMs, checks }]) => [name, { uid, unnamed: unnamedMs, checks }]);
+  const entries = [...configs].map(([name, { uid, unnamedMs, checks, checkedMs }]) => [
+    name,
+    { uid, unnamed: unnamedMs, checks, checked: checkedMs },
+  ]);
   return JSON.stringify(Object.fromEntries(entries));
 }
 
 export const namedConfigs = annotationOn("Lease")("sluice.dev/restart-configs", parseNamedConfigs, {
   grammar:
-    'JSON: the names of Secrets, each with {"uid": UID} and perhaps {"unnamed": MS since the epoch, "checks": 1 to 3}',
+    'JSON: the names of Secrets, each with {"uid": UID} and perhaps {"unnamed": MS since the epoch, "checks": 1 to 3, "checked": MS}',
   fallback: "absent or malformed: no Secret is removed that is not named again",
   meaning:
     "the Secrets with expected files that StatefulSets of the group have named, and since when nothing names one",
@@ -83,6 +89,6 @@ export const restartSettings = annotationOn("Secret", { isWrittenByUs: true })(
     grammar: "JSON: the sums of files, each with some of their settings by key",
     fallback: "each process is taken to run with the settings that are mounted",
     meaning:
-      "what files that were mounted before have set of what all nodes must have in common, because processes may still run with them; written by us",
+      "what the files that are or were mounted set of what all nodes must have in common, because processes may still run with them; written by us",
   },
 );

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sumOfSecret } from "../../../../functions/advance-process-restart/files.ts";
+import { restartSettings } from "../../../../functions/shared/annotations/restart-files.ts";
 import { DriftStage, dataOf, names, namespace, reasonKey, steps } from "./drift-stage.ts";
 
 const [one = "", other = ""] = names;
@@ -106,6 +107,26 @@ test("restart-config-together: no restart of all begins without a pod that a per
   stage.write(one, "schedule-coordinated");
   await steps(stage, 40);
   assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
+});
+
+test("after a person has edited the mounted Secret, files are compared with those that the processes were started with", async () => {
+  const stage = await DriftStage.of();
+  const mounted = () => stage.world.store.find("secrets", { namespace, name: "mounted" });
+  await stage.until("the note", () => mounted()?.metadata.annotations?.[restartSettings.key] !== undefined);
+  stage.world.store.patch("secrets", { namespace, name: "mounted" }, { data: dataOf(joint) } as never);
+  stage.expect(`${joint}\na: 2`);
+  await stage.until("the phases", () => stage.phases.every((phase) => phase === "schedule-coordinated"));
+});
+
+test("the settings of a mounted Secret are noted once, without a restart, an Event or an owner", async () => {
+  const stage = await DriftStage.of();
+  const mounted = () => stage.world.store.find("secrets", { namespace, name: "mounted" })?.metadata;
+  await stage.until("the note", () => mounted()?.annotations?.[restartSettings.key] !== undefined);
+  const before = mounted();
+  await steps(stage, 10);
+  assert.deepEqual([mounted()?.resourceVersion, before?.ownerReferences ?? []], [before?.resourceVersion, []]);
+  assert.deepEqual([stage.phases, stage.starts, stage.guard], [none, [1, 1, 1], "done"]);
+  assert.deepEqual(stage.world.store.list("events", { namespace }).items, []);
 });
 
 test("rollout-due: the verdict of a pod that may not start alone names what keeps all from a restart together", async () => {

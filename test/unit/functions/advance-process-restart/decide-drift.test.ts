@@ -78,6 +78,19 @@ test("a pod whose phase was taken off remembers for which files it was asked, an
   }
 });
 
+test("restart-config-together: a pod that was taken out, and does not report its files, may run with those of before", () => {
+  const zone = zoneOf("a", { 0: { restartReason: `asked ${wanted}` } });
+  const [first = "", second = ""] = zone.pods.map(({ uid }) => uid);
+  const found = (sum?: string) => {
+    const running = new Map([[second, old], ...(sum === undefined ? [] : [[first, sum] as const])]);
+    return decided([drifted(zone, { ...together, running })]);
+  };
+  assert.match(found().message, /^a-0 was taken out of the restart .* expected, and does not report its files: write/);
+  assert.match(found(old).message, /^a-0 was taken out of the restart .* expected, and would run with others: write/);
+  assert.deepEqual([found().marks, found().guard], [[], "restart-config-together"]);
+  assert.deepEqual(found(wanted).marks, [atOnce("a-1")]);
+});
+
 test("a process that is stopped under no restart drifts, although its pod was asked for these files before", () => {
   const asked = { restartReason: `asked ${wanted}` };
   const restart = { text: "failed", phase: "failed", id: undefined } as const;

@@ -167,7 +167,7 @@ test("a clock that was set does not remove a Secret before three sweeps, and a m
 test("a ledger whose entries are malformed removes nothing, and knows again what is named", async () => {
   const stage = await new ConfigStage().unnamed();
   await stage.sweeps(3);
-  for (const text of ["{", "[]", '{"old":{"uid":1}}', mark(stage, -1)]) {
+  for (const text of ["{", "[]", '{"old":{"uid":1}}', mark(stage, -1), mark(stage, 1, -1)]) {
     stage.writeLedger({ [configs]: text });
     await stage.sweeps(2);
     assert.deepEqual([stage.has("old"), Object.keys(stage.known)], [true, ["new"]], text);
@@ -205,7 +205,7 @@ test("in shadow mode nothing is written", async () => {
 });
 
 /** The annotation of a ledger in which `old` has been unnamed since then, after three sweeps. */
-function mark(stage: ConfigStage, unnamed: number): string {
+function mark(stage: ConfigStage, unnamed: number, checked = stage.timeline.nowMs()): string {
   const { uid } = stage.world.store.get("secrets", { namespace, name: "old" }).metadata;
-  return JSON.stringify({ old: { uid, unnamed, checks: 3 } });
+  return JSON.stringify({ old: { uid, unnamed, checks: 3, checked } });
 }
