@@ -68,7 +68,11 @@ test("the first sweep writes down the time, and each later one counts, up to thr
   assert.deepEqual([second.old?.checks, second.isChanged, second.guard], [2, true, "config-unnamed"]);
   const fourth = decided({ known: { old: { uid: "u", unnamedMs: checkedMs, checks: 3, checkedMs } } });
   assert.deepEqual([fourth.old?.checks, fourth.old?.checkedMs, fourth.isChanged, fourth.due], [3, nowMs, true, []]);
-  assert.equal(decided({ known: { old: { uid: "u", unnamedMs: 5, checkedMs } } }).old?.checks, 1, "nothing was counted");
+  assert.equal(
+    decided({ known: { old: { uid: "u", unnamedMs: 5, checkedMs } } }).old?.checks,
+    1,
+    "nothing was counted",
+  );
 });
 
 test("a time of the future begins anew", () => {
