@@ -28,7 +28,7 @@ interface RefusedCopy {
 
 /** What a process remembers of a group's files. Losing it costs time. */
 interface FilesMemory {
-  /** By the name of a mounted Secret: which copy the API server has refused, why, and when by the monotonic clock. */
+  /** By {@link refusedKey}: which copy the API server has refused, why, and when by the monotonic clock. */
   readonly refused: BoundedMap<string, RefusedCopy>;
   /** By pod uid: for which sum its process manager waits, and since when by the monotonic clock. */
   readonly waiting: BoundedMap<string, { readonly sum: string; readonly sinceMs: number }>;
@@ -112,7 +112,7 @@ export async function filesOf(
       `${stays}, which is immutable: make it anew without that, and with its annotations`,
     );
   const copy = copyOf(statefulSet, expected, mounted);
-  const refused = memoryOf(context, key).refused.get(copy.name);
+  const refused = memoryOf(context, key).refused.get(refusedKey(copy));
   if (refused?.copy === identityOf(copy, sum) && context.cluster.monotonicMs() - refused.sinceMs < refusedForMs)
     return blocked("restart-config-refused", `${stays}: ${refused.message}`);
   return { kind: "differs", sum, copy, change, together };
@@ -237,7 +237,14 @@ export function noteRefused(
 ): void {
   const message = hasCode(error, 403) ? `${lackOf(error)}; write a Role with patch on ${copy.name}` : apiMessage(error);
   const sinceMs = context.cluster.monotonicMs();
-  memoryOf(context, key).refused.set(copy.name, { copy: identityOf(copy, sum), message, sinceMs });
+  memoryOf(context, key).refused.set(refusedKey(copy), { copy: identityOf(copy, sum), message, sinceMs });
+}
+
+const refusedKey = ({ name, data }: FilesCopy): string => (Object.keys(data).length === 0 ? `note on ${name}` : name);
+
+/** True where the API server has refused this note. It is not written again before the Secret changes: nothing waits for it. */
+export function isRefused(context: Context, key: GroupKey, copy: FilesCopy, sum: string): boolean {
+  return memoryOf(context, key).refused.get(refusedKey(copy))?.copy === identityOf(copy, sum);
 }
 
 /** For how long this process has known a pod to wait for files of this sum, in milliseconds. */

@@ -18,14 +18,14 @@ import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
-import { filesOf, isEmpty, notedSettings, noteToWrite, readSecrets, sumOfSecret } from "../files.ts";
+import { filesOf, isEmpty, isRefused, notedSettings, noteToWrite, readSecrets, sumOfSecret } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill, rolloutGuard } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
 type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
 
 interface DriftOfGroup extends DriftDecision {
-  readonly fills: readonly RestartTarget[];
+  readonly fills: ReturnType<typeof decideFill>;
   /** The files of a StatefulSet that cannot be read or written: a person must mend that. */
   readonly unusable?: Blocked | undefined;
 }
@@ -139,13 +139,14 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   const noted = notedSettings(mounted, unknownNote);
   await reportMalformed(context, key, workload, { name: expected.metadata.name, malformed: unknownMode });
   await reportMalformed(context, key, workload, { name: mounted.metadata.name, malformed: unknownNote });
-  const note = noteToWrite(mounted);
+  const [note, mountedSum] = [noteToWrite(mounted), sumOfSecret(mounted)];
+  const isToNote = note !== undefined && !isRefused(context, key, note, mountedSum);
   return {
     ...{ zone, sum: files.sum, mode: unknownMode.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before, noted },
     ...{ started: startedWith(known), ...processesOf(known) },
     isBlockedAlone: files.together !== undefined,
-    note: note && { sum: sumOfSecret(mounted), copy: note },
+    note: isToNote ? { sum: mountedSum, copy: note } : undefined,
     ...(files.kind === "differs" ? { fill: files.copy, isEmpty: isEmpty(mounted) } : {}),
   };
 }

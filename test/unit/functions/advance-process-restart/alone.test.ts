@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sumOfSecret } from "../../../../functions/advance-process-restart/files.ts";
 import { restartSettings } from "../../../../functions/shared/annotations/restart-files.ts";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { DriftStage, dataOf, names, namespace, reasonKey, steps } from "./drift-stage.ts";
 
 const [one = "", other = ""] = names;
@@ -127,6 +128,22 @@ test("the settings of a mounted Secret are noted once, without a restart, an Eve
   assert.deepEqual([mounted()?.resourceVersion, before?.ownerReferences ?? []], [before?.resourceVersion, []]);
   assert.deepEqual([stage.phases, stage.starts, stage.guard], [none, [1, 1, 1], "done"]);
   assert.deepEqual(stage.world.store.list("events", { namespace }).items, []);
+});
+
+test("where the API server refuses the note of a mounted Secret, it is asked once, and the verdict is as without it", async () => {
+  const stage = await DriftStage.of();
+  const { interfere } = stage;
+  let asked = 0;
+  stage.interfere = (call) => {
+    const { verb, resource } = call;
+    if (verb !== "patch" || resource !== "secrets") return interfere(call);
+    asked++;
+    throw new ClusterError({ code: 403, reason: "Forbidden", message: "cannot patch", verb, resource });
+  };
+  stage.world.annotate({ namespace, name: "mounted" }, { [restartSettings.key]: null }, "secrets");
+  await stage.until("the request", () => asked > 0);
+  await steps(stage, 30);
+  assert.deepEqual([asked, stage.guard, stage.phases], [1, "done", none]);
 });
 
 test("rollout-due: the verdict of a pod that may not start alone names what keeps all from a restart together", async () => {
