@@ -57,8 +57,11 @@ export function withDrift(base: Restarting): ClaimingFunction<WithDrift, Restart
 function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
   const { fills = [] } = drift ?? {};
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
-  if (fills.length > 0 && isIdle)
-    return take(fills, "the mounted Secrets get files for which no process restarts, or a note");
+  if (fills.length > 0 && isIdle) {
+    const isNote = fills.every(({ copy }) => Object.keys(copy.data).length === 0);
+    const files = "files are mounted for which no process restarts";
+    return take(fills, isNote ? "the settings of mounted files are noted" : files);
+  }
   return decideBoth(verdict, drift);
 }
 
