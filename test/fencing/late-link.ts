@@ -33,7 +33,7 @@ export class LateLink {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** From now on what this machine sends waits here. */
+  /** From now on what this machine sends waits here. What it has sent before is still answered. */
   detain(address: string): void {
     this.#detained.add(address);
   }
@@ -72,7 +72,8 @@ export class LateLink {
       if (!this.#detained.has(from)) this.#flush(way);
     });
     there.on("data", (bytes: Buffer) => {
-      if (!this.#detained.has(from) && here.writable) here.write(bytes);
+      const isAnswered = !this.#detained.has(from) || way.waiting.length === 0;
+      if (isAnswered && here.writable) here.write(bytes);
     });
     here.on("close", () => {
       if (!this.#detained.has(from)) there.destroy();
