@@ -16,6 +16,7 @@ import { idBeginning } from "./coordinated/claims.ts";
 import { anchor, showTogether } from "./coordinated/show.ts";
 import { releaseAllocation } from "./database/allocation.ts";
 import { nextStepMs, type RestartSnapshot, type RestartTarget, shownPhases } from "./decide.ts";
+import { isNote } from "./decide-files.ts";
 import { phases, shownPhase, verbOf } from "./decide-step.ts";
 import { noteRefused, writeCopy } from "./files.ts";
 import { fanOut, markPods } from "./mark.ts";
@@ -125,7 +126,7 @@ function copyFiles({ statefulSet, sum, copy }: Extract<RestartTarget, { kind: "c
   return {
     ...{ name: "copy-files", object: copy.name, subjectUid: copy.uid, workload: statefulSet },
     ...{ claims: [], confirmsLedger: true, refused, requeueAfterDoneMs: 1_000 },
-    ...(Object.keys(copy.data).length === 0 ? { takesNothing: true } : {}),
+    ...(isNote(copy) ? { takesNothing: true } : {}),
     carryOut: (context, notAfterMs) => writeCopy(context, namespace, copy, notAfterMs),
   };
 }

@@ -18,6 +18,11 @@ export interface FilesCopy {
   readonly ownerReferences: readonly object[];
 }
 
+/** True for a copy of a Secret onto itself, which only notes the settings of its files. */
+export function isNote({ data }: FilesCopy): boolean {
+  return Object.keys(data).length === 0;
+}
+
 interface KnownFiles {
   readonly sum: string;
   /** What keeps one process from a start with these files alone; absent: it may. */

@@ -15,7 +15,7 @@ import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { askProcesses, startedWith } from "./ask-processes.ts";
 import type { ManagerStatus } from "./calls.ts";
-import { type FilesCopy, type FilesState, isOtherSum } from "./decide-files.ts";
+import { type FilesCopy, type FilesState, isNote, isOtherSum } from "./decide-files.ts";
 import { type Coordinating, dependsOnStarted, type FilesChange, whyTogether } from "./drift/decide-settings.ts";
 import { readSettings } from "./drift/settings.ts";
 import { sumOf } from "./process-manager/kept-files.ts";
@@ -194,16 +194,25 @@ function copyOf({ name, uid }: StatefulSet, expected: SecretObject, mounted: Sec
   };
 }
 
+/** What notes the settings of mounted files, whose sum this is. */
+export interface SettingsNote {
+  readonly sum: string;
+  readonly copy: FilesCopy;
+}
+
 /**
- * The copy of a mounted Secret onto itself that notes its settings: a person may edit it later, and processes started with these
- * files then still run. Undefined where they are noted, or cannot be.
+ * Notes the settings of a mounted Secret: a person may edit it later, and processes started with these files then still run.
+ * Undefined where they are noted, or cannot be.
  */
-export function noteToWrite(mounted: SecretObject): FilesCopy | undefined {
+export function noteToWrite(mounted: SecretObject): SettingsNote | undefined {
   const { annotations = {}, name, uid, resourceVersion, ownerReferences = [] } = mounted.metadata;
+  const sum = sumOfSecret(mounted);
+  if (isEmpty(mounted) || notedSettings(mounted).has(sum) || "unreadable" in readSettings(mounted.data))
+    return undefined;
   const note = noteOf(mounted);
-  if (isEmpty(mounted) || notedSettings(mounted).has(sumOfSecret(mounted))) return undefined;
-  if ("unreadable" in readSettings(mounted.data) || annotations[restartSettings.key] === note) return undefined;
-  return { name, uid, resourceVersion, data: {}, annotations: { [restartSettings.key]: note }, ownerReferences };
+  if (annotations[restartSettings.key] === note) return undefined;
+  const common = { name, uid, resourceVersion, ownerReferences };
+  return { sum, copy: { ...common, data: {}, annotations: { [restartSettings.key]: note } } };
 }
 
 /** What is noted on a mounted Secret, and the settings of its files and of those that are to be mounted. */
@@ -240,10 +249,10 @@ export function noteRefused(
   memoryOf(context, key).refused.set(refusedKey(copy), { copy: identityOf(copy, sum), message, sinceMs });
 }
 
-const refusedKey = ({ name, data }: FilesCopy): string => (Object.keys(data).length === 0 ? `note on ${name}` : name);
+const refusedKey = (copy: FilesCopy): string => (isNote(copy) ? `note on ${copy.name}` : copy.name);
 
 /** True where the API server has refused this note. It is not written again before the Secret changes: nothing waits for it. */
-export function isRefused(context: Context, key: GroupKey, copy: FilesCopy, sum: string): boolean {
+export function isRefused(context: Context, key: GroupKey, { sum, copy }: SettingsNote): boolean {
   return memoryOf(context, key).refused.get(refusedKey(copy))?.copy === identityOf(copy, sum);
 }
 

@@ -16,9 +16,9 @@ import { askProcesses, startedWith } from "../ask-processes.ts";
 import type { ManagerStatus } from "../calls.ts";
 import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
-import { togetherGuard } from "../decide-files.ts";
+import { isNote, togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
-import { filesOf, isEmpty, isRefused, notedSettings, noteToWrite, readSecrets, sumOfSecret } from "../files.ts";
+import { filesOf, isEmpty, isRefused, notedSettings, noteToWrite, readSecrets } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill, rolloutGuard } from "./decide-drift.ts";
 import { readSettings } from "./settings.ts";
 
@@ -58,9 +58,9 @@ function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): 
   const { fills = [] } = drift ?? {};
   const isIdle = verdict.kind === "wait" || verdict.targets.length === 0;
   if (fills.length > 0 && isIdle) {
-    const isNote = fills.every(({ copy }) => Object.keys(copy.data).length === 0);
+    const isNoteAlone = fills.every(({ copy }) => isNote(copy));
     const files = "files are mounted for which no process restarts";
-    return take(fills, isNote ? "the settings of mounted files are noted" : files);
+    return take(fills, isNoteAlone ? "the settings of mounted files are noted" : files);
   }
   return decideBoth(verdict, drift);
 }
@@ -142,14 +142,13 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   const noted = notedSettings(mounted, unknownNote);
   await reportMalformed(context, key, workload, { name: expected.metadata.name, malformed: unknownMode });
   await reportMalformed(context, key, workload, { name: mounted.metadata.name, malformed: unknownNote });
-  const [note, mountedSum] = [noteToWrite(mounted), sumOfSecret(mounted)];
-  const isToNote = note !== undefined && !isRefused(context, key, note, mountedSum);
+  const note = noteToWrite(mounted);
   return {
     ...{ zone, sum: files.sum, mode: unknownMode.length > 0 ? "by-hand" : mode },
     ...{ expected: settings, mounted: "unreadable" in before ? undefined : before, noted },
     ...{ started: startedWith(known), ...processesOf(known) },
     isBlockedAlone: files.together !== undefined,
-    note: isToNote ? { sum: mountedSum, copy: note } : undefined,
+    note: note !== undefined && isRefused(context, key, note) ? undefined : note,
     ...(files.kind === "differs" ? { fill: files.copy, isEmpty: isEmpty(mounted) } : {}),
   };
 }
