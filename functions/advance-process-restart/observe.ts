@@ -22,7 +22,7 @@ import { askNodes, namesElsewhere } from "./database/nodes.ts";
 import { decide, inTurn, mayBeginNow, mayPark, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
 import { isParkingWanted, isToPark, restartParked } from "./decide-parked.ts";
-import type { RuleGroup } from "./decide-rules.ts";
+import type { DatabaseAnswer, RuleGroup } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
 import { readPublication } from "./read-service.ts";
 import { observeTriggers } from "./trigger/observe.ts";
@@ -61,16 +61,17 @@ function waitToStart(memory: GroupMemory, claims: readonly Claim[]): Blocked | u
 const readAtOnce = 8;
 
 /** Reads the pods anew, after the ledger (rule R21), and asks those that are to restart. Throws ClusterError. */
-export async function observe(observed: GroupObservation, context: Context): Promise<RestartSnapshot> {
-  const { key, nowMs, departed, strayClaims, view, ledger } = observed;
-  const { claims, lastRestartMs } = ledger;
-  const zones = ofStatefulSets(observed.zones);
-  const questions = openQuestions(context, observed);
-  const rest = { claims, departed, strayClaims, surroundings: view, questions, database: { kind: "none" } as const };
+export async function observe(given: GroupObservation, context: Context): Promise<RestartSnapshot> {
+  const open = given.ledger.claims.find(isOpenRestart);
+  if (open !== undefined) {
+    const underWay = lastWait(context.memoryOf(given.key), open);
+    return { ...groupOf(given, context), underWay, candidates: [] };
+  }
+  // This comes first: the requests after it may take long, and what they are about must be as new as the triggers.
+  const { triggers, observed } = await observeTriggers(context, given);
+  const group = groupOf(observed, context);
+  const { key, zones, claims } = group;
   const memory = context.memoryOf(key);
-  const open = claims.find(isOpenRestart);
-  const group = { key, nowMs, zones, ...rest, underWay: open && lastWait(memory, open) };
-  if (open !== undefined) return { ...group, candidates: [] };
   const shown = zones.flatMap((zone) =>
     zone.pods
       .filter((pod) => (pod.restart !== undefined || isToPark(pod)) && !isParkedBy(claims, pod))
@@ -78,8 +79,7 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   );
   // Only pods that restart or are parked in their turn wait for the database.
   const isTurn = shown.some((one) => listOf(one) === "turn" || listOf(one) === "park");
-  const database = isTurn ? await readFacts(context, zones) : group.database;
-  const known = { ...group, database };
+  const known = { ...group, database: isTurn ? await readFacts(context, zones) : group.database };
   const [candidates, leftOver] = await Promise.all([
     readCandidates(context, known, shown),
     // The claim of a parked process excuses no marker: a late request may have restricted allocation again.
@@ -92,10 +92,18 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const members = membersOf(candidates);
   const gatheredMs = gatheredFor(context, key, members);
   const elsewhere = members.length === 0 ? {} : await readElsewhere(databaseOf(context, zones), zones);
-  const triggers = await observeTriggers(context, observed);
-  const unparking = waitToStart(memory, claims);
-  const later = { underWay: undefined, unparking, lastRestartMs, triggers };
+  const { lastRestartMs } = observed.ledger;
+  const later = { underWay: undefined, unparking: waitToStart(memory, claims), lastRestartMs, triggers };
   return { ...known, ...later, candidates, leftOver, gatheredMs, ...elsewhere };
+}
+
+/** What an observation shows, before any pod or database is asked. */
+function groupOf(observed: GroupObservation, context: Context) {
+  const { key, nowMs, departed, strayClaims, view, ledger } = observed;
+  const zones = ofStatefulSets(observed.zones);
+  const questions = openQuestions(context, observed);
+  const database: DatabaseAnswer = { kind: "none" };
+  return { key, nowMs, zones, claims: ledger.claims, departed, strayClaims, surroundings: view, questions, database };
 }
 
 /**

@@ -278,3 +278,22 @@ test("a trigger has 1 to 253 characters, blanks around it do not count, and a ne
   for (const wrong of ["", "  ", "coordinated:", "coordinated: ", "x".repeat(254)])
     assert.equal(triggerOf(wrong), undefined);
 });
+
+test("a restart beside a trigger rests on the pods that were listed for it: nothing is listed after a process manager was asked", async () => {
+  const stage = await TriggerStage.of();
+  stage.trigger("1");
+  let askedAt: number | undefined;
+  const answer = stage.answer.bind(stage);
+  stage.answer = (...call) => {
+    askedAt ??= stage.calls.length;
+    return answer(...call);
+  };
+  const isBegun = () => stage.claims.length > 0;
+  for (let step = 0; step < 20 && !isBegun(); step++) {
+    askedAt = undefined;
+    stage.forget();
+    await stage.step();
+  }
+  const listed = stage.calls.slice(askedAt ?? assert.fail("no process manager was asked"));
+  assert.deepEqual([isBegun(), listed.filter(({ verb }) => verb === "list")], [true, []]);
+});
