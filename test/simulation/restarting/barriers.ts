@@ -25,6 +25,8 @@ interface Barrier {
   /** Names of the pods that must be down, by uid. */
   readonly members: Map<string, string>;
   readonly out: Set<string>;
+  /** By uid the members whose phase was off at some time: a person may write another one before the claim goes. */
+  readonly off: Set<string>;
 }
 
 export class Barriers {
@@ -44,20 +46,25 @@ export class Barriers {
     return [...left, ...gone.flatMap((one) => this.#noteGone(one))];
   }
 
-  /** With the last member its claim goes. A member that a person has taken out shows no phase then, and any other one does. */
+  /** Notes what a pod shows now. */
+  notePod({ metadata: { uid, annotations } }: StoredPod): void {
+    if (annotations?.[phaseKey] !== undefined) return;
+    for (const { claims, members, off } of this.#barriers.values())
+      if (claims.length > 0 && members.has(uid)) off.add(uid);
+  }
+
+  /** With the last member its claim goes. A member that a person has taken out has shown no phase by then, and any other one has. */
   #noteGone(barrier: Barrier): readonly string[] {
     if (barrier.claims.length === 0) return [];
     barrier.claims = [];
-    const isOut = ({ metadata: { uid, annotations } }: StoredPod) =>
-      barrier.members.has(uid) && annotations?.[phaseKey] === undefined;
     return this.#pods()
-      .filter(isOut)
+      .filter(({ metadata }) => barrier.off.has(metadata.uid))
       .map(({ metadata }) => metadata.name);
   }
 
   #noteOne(stem: string, claims: readonly RawClaim[]): readonly string[] {
     const none = { claims: [], isFixed: false, isWithdrawn: false, members: new Map(), out: new Set<string>() };
-    const barrier: Barrier = this.#barriers.get(stem) ?? none;
+    const barrier: Barrier = this.#barriers.get(stem) ?? { ...none, off: new Set() };
     this.#barriers.set(stem, barrier);
     barrier.claims = claims;
     if (claims.some(({ phase }) => phase === "withdrawing")) barrier.isWithdrawn = true;

@@ -53,7 +53,9 @@ export class RestartsChecker implements Checker {
     const hasStarted = (restartId: string, uid: string) => this.#started.has(`${restartId} ${uid}`);
     this.#barriers = new Barriers({ ...options, hasStarted });
     // A failed process stays down, whatever a person writes on its pod then, and a person may restart others meanwhile.
-    options.world.store.onChange("pods", ({ final: { metadata } }) => {
+    options.world.store.onChange("pods", ({ final }) => {
+      this.#barriers.notePod(final);
+      const { metadata } = final;
       const isFailed = metadata.annotations?.[phaseKey] === "failed";
       if (isFailed && this.#down.get(metadata.name)?.uid === metadata.uid) this.#down.delete(metadata.name);
     });
