@@ -32,7 +32,7 @@ interface KnownFiles {
 
 /** The files that a StatefulSet's processes start with. */
 export type FilesState =
-  | { readonly kind: "blocked"; readonly blocked: Blocked }
+  | { readonly kind: "blocked"; readonly blocked: Blocked; readonly together?: undefined }
   /** The mounted Secret has other files than the expected one, whose sum this is. */
   | ({ readonly kind: "differs"; readonly copy: FilesCopy } & KnownFiles)
   | ({ readonly kind: "same" } & KnownFiles);
@@ -40,7 +40,7 @@ export type FilesState =
 /** The guard of files that no process starts with alone. */
 export const togetherGuard = "restart-config-together";
 
-const methodOf = (sum: string): string => sum.slice(0, sum.indexOf(":") + 1);
+const methodOf = (sum: string): string | undefined => sum.split(":")[0];
 
 /** Sums of two methods are never compared: another version of the process manager restarts nothing. */
 export function isOtherSum(one: string, other: string): boolean {
@@ -86,9 +86,8 @@ export function blockedByOthers(
   { name }: Pick<Pod, "name">,
   zones: readonly Zone[],
 ): Blocked | undefined {
-  if (files === undefined || files.kind === "blocked" || files.together === undefined) return undefined;
   const wanted = zones.reduce((sum, { workload }) => sum + workload.replicas, 0);
   const others = zones.flatMap(({ pods }) => pods).filter((pod) => pod.name !== name);
   const failed = others.filter(({ restart }) => restart?.phase === "failed");
-  return failed.length === others.length && others.length >= wanted - 1 ? undefined : files.together;
+  return failed.length === others.length && others.length >= wanted - 1 ? undefined : files?.together;
 }

@@ -164,7 +164,7 @@ function whyUnsettled({ group, facts }: FactsView): string | undefined {
   if (health === "red") return "the database is red";
   const wanted = wantedPods(group);
   const reasons = [
-    isBusy && "tasks of its cluster wait",
+    isBusy ? "tasks of its cluster wait" : false,
     relocating > 0 && `${relocating} shards relocate`,
     initializing > 0 && `${initializing} shards initialise`,
     delayed > 0 && `${delayed} shards wait for a node that has left`,
@@ -221,8 +221,8 @@ function hasEligible(zone: Pick<Zone, "pods">, facts: DatabaseFacts): boolean {
 }
 
 function membersOf({ pods }: Pick<Zone, "pods">, { nodes }: DatabaseFacts): readonly MemberNode[] {
-  const names = new Set(pods.map(({ name }) => name));
-  return nodes.filter(({ pod }) => pod !== undefined && names.has(pod));
+  const names = new Set<string | undefined>(pods.map(({ name }) => name));
+  return nodes.filter(({ pod }) => names.has(pod));
 }
 
 function whyMasterMissing(view: FactsView): string | undefined {

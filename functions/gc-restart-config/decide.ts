@@ -74,7 +74,7 @@ function nextOf(snapshot: ConfigSnapshot, name: string, read: ReadConfig): Named
   if (isNamed) return { uid: read.uid };
   // It was made anew under the same name, and nothing has named it.
   if (before?.uid !== read.uid) return undefined;
-  const { uid, unnamedMs, checkedMs, checks = 0 } = before;
+  const { uid, unnamedMs, checkedMs = Number.POSITIVE_INFINITY, checks = 0 } = before;
   // A clock that was set back would otherwise prolong the time of a Secret without an end.
   if (unnamedMs === undefined || unnamedMs > nowMs || !isContinued(checkedMs, nowMs))
     return isRestarting ? before : { uid, unnamedMs: nowMs, checks: 1, checkedMs: nowMs };
@@ -82,18 +82,21 @@ function nextOf(snapshot: ConfigSnapshot, name: string, read: ReadConfig): Named
   return { uid, unnamedMs, checks: counted, checkedMs: nowMs };
 }
 
-function isContinued(checkedMs: number | undefined, nowMs: number): boolean {
-  return checkedMs !== undefined && checkedMs <= nowMs && nowMs - checkedMs <= mostBetweenSweepsMs;
+function isContinued(checkedMs: number, nowMs: number): boolean {
+  return checkedMs <= nowMs && nowMs - checkedMs <= mostBetweenSweepsMs;
 }
 
 /** A clock that was set forward makes no Secret due: between three reads there are two sweeps. */
-function isDue({ unnamedMs, checks = 0 }: NamedConfig, { nowMs, isRestarting }: ConfigSnapshot): boolean {
-  return !isRestarting && unnamedMs !== undefined && checks >= mostChecks && nowMs - unnamedMs >= unnamedForMs;
+function isDue(
+  { unnamedMs = Number.POSITIVE_INFINITY, checks = 0 }: NamedConfig,
+  { nowMs, isRestarting }: ConfigSnapshot,
+): boolean {
+  return !isRestarting && checks >= mostChecks && nowMs - unnamedMs >= unnamedForMs;
 }
 
 /** True where a Secret may be due after one more sweep, so that pods are read as well. */
-export function mayBeDue({ unnamedMs, checks = 0 }: NamedConfig, nowMs: number): boolean {
-  return unnamedMs !== undefined && checks >= mostChecks - 1 && nowMs - unnamedMs >= unnamedForMs;
+export function mayBeDue({ unnamedMs = Number.POSITIVE_INFINITY, checks = 0 }: NamedConfig, nowMs: number): boolean {
+  return checks >= mostChecks - 1 && nowMs - unnamedMs >= unnamedForMs;
 }
 
 function differs(one: NamedConfig | undefined, other: NamedConfig): boolean {

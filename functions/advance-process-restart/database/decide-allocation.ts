@@ -44,7 +44,8 @@ export function formatMarker({ id, previous = "" }: Marker): string {
 export function parseMarker(text: string): Marker | undefined {
   const end = text.indexOf(beforePrevious);
   if (end <= 0) return undefined;
-  return { id: text.slice(0, end), previous: text.slice(end + beforePrevious.length) || undefined };
+  const previous = text.slice(end + beforePrevious.length);
+  return { id: text.slice(0, end), previous: previous === "" ? undefined : previous };
 }
 
 /** The settings in the answer of a database; undefined for another document, and for a marker that Sluice has not written. */

@@ -91,8 +91,8 @@ export function decideDrift(
 /** Pods whose phase a person has taken off: what they get next is what a person wants. */
 function settle({ zone: { workload: statefulSet, pods } }: DriftZone): readonly MarkTarget[] {
   const off = pods.filter((pod) => isFree(pod) && reasonAfter(pod.restartReason) !== pod.restartReason);
-  const byReason = Map.groupBy(off, ({ restartReason }) => reasonAfter(restartReason) ?? null);
-  return [...byReason].map(([reason, some]) => ({ kind: "mark", statefulSet, pods: some, phase: null, reason }));
+  const byReason = Map.groupBy(off, ({ restartReason }) => reasonAfter(restartReason));
+  return [...byReason].map(([reason = null, some]) => ({ kind: "mark", statefulSet, pods: some, phase: null, reason }));
 }
 
 function of(zones: readonly DriftZone[], way: Way): readonly DriftZone[] {

@@ -89,6 +89,10 @@ suite("a parked process", () => {
   test("is down when its process manager says so: the claim is parked, or starts the process where the annotation is gone", () => {
     const stopped = { phase: phases.stopping };
     assert.deepEqual(step(stopped, stop, { lastCommand: "stop" }), { kind: "park" });
+    const busy = step(stopped, stop, { lastCommand: "stop", state: "stopping" });
+    assert.equal("guard" in busy && busy.guard, "restart-stopping", "it still stops");
+    const single = step({ ...stopped, mode: "single" }, stop, { lastCommand: "stop" });
+    assert.deepEqual(changesOf(single), { phase: "starting", epoch: 6 }, "a restart ends first");
     assert.deepEqual(changesOf(step(stopped, {}, { lastCommand: "stop" })), { phase: "starting", epoch: 6 });
   });
 
@@ -107,6 +111,12 @@ suite("a parked process", () => {
     assert.deepEqual(changesOf(step(lost, shown, answer)), { epoch: 7, sum: "1:new" });
     assert.deepEqual(changesOf(step(lost, shown, { ...answer, triedSum: "1:old" })), { epoch: 6, sum: "1:old" });
     assert.deepEqual(changesOf(step({ ...lost, mode: "rolling" }, shown, answer)), { epoch: 6, sum: "1:old" });
+    const killing = { ...lost, phase: phases.killing };
+    assert.deepEqual(
+      changesOf(step(killing, stop, answer)),
+      { epoch: 6, sum: "1:old" },
+      "a kill names those of before",
+    );
   });
 
   test("rests while its server is silent, and shows its phase again where a person has changed it", () => {

@@ -50,6 +50,7 @@ suite("the first files", () => {
     for (const other of [new Map([[first, wanted]]), new Map([...running, [first, old]])])
       assert.deepEqual(decideFill([known(zone, { fill, running: other })]), []);
     assert.deepEqual(decideFill([known({ ...zone, pods: [] }, { fill, running: new Map() })]), [], "no pod");
+    assert.equal(decideFill([known({ ...zone, pods: zone.pods.slice(0, 1) }, { fill, running })]).length, 1, "one pod");
   });
 
   test("where one process runs, or its pod is ready or in a phase, nothing is filled", () => {
@@ -79,6 +80,76 @@ suite("pods that are asked", () => {
     };
     assert.deepEqual(decided(old), []);
     assert.deepEqual(decided(wanted), ["schedule-coordinated"], "those of now do");
+  });
+
+  test("a pod that a person asks to restart together with others brings no other pod, and one that files ask does", () => {
+    const zone = zoneOf({});
+    const [first, second] = zone.pods as readonly [Pod, Pod];
+    const phasesFor = (reason: string) => {
+      const pods = [{ ...first, restart: coordinated, restartReason: `${reason} ${wanted}` }, second];
+      const running = new Map([[second.uid, old]]);
+      return decideDrift([{ ...zone, pods }], [known({ ...zone, pods }, { running })], nowMs).targets.map(
+        ({ phase }) => phase,
+      );
+    };
+    assert.deepEqual(phasesFor("asked"), ["schedule-rolling"]);
+    assert.deepEqual(phasesFor("drift coordinated"), ["schedule-coordinated"]);
+  });
+
+  test("pods of a StatefulSet without files join the first StatefulSet whose pods wait to restart together", () => {
+    const named = (name: string, sum?: string): Zone<StatefulSet> => {
+      const one = managed(name, "n") as Zone<StatefulSet>;
+      if (sum === undefined) return one;
+      const reason = { restart: coordinated, restartReason: `drift coordinated ${sum}` };
+      return { ...one, pods: one.pods.map((pod) => ({ ...pod, ...reason })) };
+    };
+    const [a, b, c] = [named("a", wanted), named("b", "1:later"), named("c")];
+    const { targets } = decideDrift([a, b, c], [known(a), known(b, { sum: "1:later" })], nowMs);
+    const marks = targets.map(({ pods, reason }) => [pods[0]?.name, reason]);
+    assert.deepEqual(marks, [["c-0", `drift coordinated ${wanted}`]]);
+  });
+
+  test("rollout-due: a new pod of any StatefulSet that does not become ready lets all restart together before the rollout", () => {
+    const stuck = zoneOf({ readySinceMs: undefined, createdMs: nowMs - 180_000 }, { updateRevision: "new" } as never);
+    const pods = stuck.pods.map((pod) => ({ ...pod, revision: "new" }));
+    const due = managed("b", "on") as Zone<StatefulSet>;
+    const running = new Map(due.pods.map(({ uid }) => [uid, old]));
+    const changed = known(due, { running, expected: new Map([["cluster.name", "b"]]) });
+    const guardOf = (zones: readonly Zone<StatefulSet>[]) => decideDrift(zones, [changed], nowMs).blocked?.guard;
+    assert.equal(guardOf([due]), "rollout-due");
+    assert.equal(guardOf([{ ...stuck, pods }, due]), undefined);
+  });
+
+  test("restart-config-together: of several pods that were taken out the first one is named", () => {
+    const zone = zoneOf({ restartReason: `asked ${wanted}` });
+    const other = managed("b", "n") as Zone<StatefulSet>;
+    const running = new Map(other.pods.map(({ uid }) => [uid, old]));
+    const expected = new Map([["cluster.name", "b"]]);
+    const all = [known(zone, { expected }), known(other, { running, expected })];
+    assert.match(decideDrift([zone, other], all, nowMs).blocked?.message ?? "", /^a-0 was taken out/);
+  });
+
+  test("pods that wait alone join the others only where their files let none start alone, and only while they stay", () => {
+    const rolling = { text: "schedule-rolling", phase: "schedule-rolling", id: undefined } as const;
+    const expected = new Map([["cluster.name", "b"]]);
+    const marksOf = (first: Partial<Pod>, changes: Partial<DriftZone> = {}) => {
+      const zone = zoneOf({});
+      const pods = zone.pods.map((pod, index) => (index === 0 ? { ...pod, restart: rolling, ...first } : pod));
+      const own = { ...zone, pods };
+      return decideDrift([own], [known(own, { expected, isBlockedAlone: true, ...changes })], nowMs).targets.map(
+        (target) => `${target.pods.map(({ name }) => name)} ${target.reason}`,
+      );
+    };
+    const joining = [`a-1 drift coordinated ${wanted}`, `a-0 drift coordinated instead of schedule-rolling ${wanted}`];
+    assert.deepEqual(marksOf({}), joining);
+    const own = { restartReason: `drift rolling ${wanted}` };
+    assert.deepEqual(
+      marksOf(own),
+      joining.map((mark) => mark.replace("instead of schedule-rolling ", "")),
+    );
+    assert.deepEqual(marksOf({}, { isBlockedAlone: false }), []);
+    assert.deepEqual(marksOf({}, { isBlockedAlone: undefined } as never), []);
+    assert.deepEqual(marksOf({ terminating: true }), []);
   });
 
   test("rollout-due: a StatefulSet whose wanted revision is not known holds pods of no known revision as well", () => {

@@ -1,68 +1,30 @@
 /** Which restart begins next, and what is done or waited for before it, by the pods of a group. */
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { ManagerSilence, ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
 import type { Candidate } from "../../../../functions/advance-process-restart/candidate.ts";
 import {
-  blockedTogether,
-  hasFailedTogether,
-  membersOf,
-} from "../../../../functions/advance-process-restart/coordinated/decide-begin.ts";
-import { decide, mayBeginNow, type RestartSnapshot } from "../../../../functions/advance-process-restart/decide.ts";
-import { blockedByOthers, type FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
-import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
+  mayBeginNow,
+  mayPark,
+} from "../../../../functions/advance-process-restart/decide.ts";
+import { blockedByOthers, } from "../../../../functions/advance-process-restart/decide-files.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
 import { claimOf, nowMs, reservation } from "../advance-zone-rollout/given.ts";
-import { facts, group, managed, node, report } from "./given.ts";
-
-interface Marks extends Pick<Candidate, "files" | "publication" | "waitedMs"> {
-  readonly id?: string;
-  readonly status?: Partial<ManagerStatus>;
-  readonly answer?: ManagerSilence | "unasked";
-  readonly terminating?: boolean;
-}
-
-/** The candidate of a pod that has this phase, whose process runs. */
-function marked(zone: Zone, ordinal: number, phase: RestartPhase | undefined, marks: Marks = {}): Candidate {
-  const { id, status, answer = report(`${zone.workload.name}-${ordinal}`, status), terminating, ...rest } = marks;
-  const pod = zone.pods.find((one) => one.ordinal === ordinal) ?? assert.fail(`no ${ordinal}`);
-  const own = { ...pod, restart: { text: phase, phase, id }, ...(terminating && { terminating }) };
-  return { zone, pod: own, answer: answer === "unasked" ? undefined : answer, ...rest };
-}
-
-const zoneOf = (name: string, options: Parameters<typeof managed>[2] = {}) => managed(name, "nnn", options);
-
-function verdictOf(candidates: readonly Candidate[], changes: Partial<RestartSnapshot> = {}) {
-  const zones = [...new Set(candidates.map(({ zone }) => zone))];
-  return decide({ ...group({ zones }), candidates, claims: [], underWay: undefined, ...changes });
-}
-
-/** What is done, as `KIND POD`, or the guard of the wait. */
-function next(candidates: readonly Candidate[], changes: Partial<RestartSnapshot> = {}): string {
-  const verdict = verdictOf(candidates, changes);
-  if (verdict.kind === "wait") return verdict.guard;
-  const words = verdict.targets.map((target) => {
-    const pods = "members" in target ? target.members.map(({ pod }) => pod) : "pods" in target ? target.pods : [];
-    const names = "pod" in target ? [target.pod.name] : pods.map(({ name }) => name);
-    return [target.kind, ...names].join(" ");
-  });
-  return words.join(", ");
-}
-
-const same = (sum: string): FilesState => ({ kind: "same", sum });
-const mended: Marks = {
-  files: same("1:now"),
-  status: { triedSum: "1:broken", mountedSum: "1:now", state: "startFailed" },
-};
-const refused: FilesState = {
-  kind: "blocked",
-  blocked: { guard: "restart-config-refused", message: "write the Role" },
-};
-const joint = { id: "coordinated-1" };
-const away: Marks = { status: { state: "away" } };
-const a = zoneOf("a");
-const gathered = { gatheredMs: 10_000 };
+import { facts, group, managed, node, } from "./given.ts";
+import {
+  a,
+  away,
+  gathered,
+  type Marks,
+  marked,
+  mended,
+  next,
+  parkable,
+  refused,
+  same,
+  verdictOf,
+  zoneOf,
+} from "./next-given.ts";
 
 suite("when it reads again", () => {
   test("a restart that is under way is read again in a second, one that waits in five, and files in ten", () => {
@@ -82,6 +44,11 @@ suite("when it reads again", () => {
     }
     for (const phase of ["stopping", "starting"])
       assert.equal(verdictOf([], { claims: [inPhase(phase)] }).requeueAfterMs, 1_000, phase);
+  });
+
+  test("a claim of a later version of Sluice is read again in a second, whatever its phase is called", () => {
+    const later = { ...claimOf("a:0", "process"), isKnown: false, phase: "flushing" } as never as Claim;
+    assert.equal(verdictOf([], { claims: [later] }).requeueAfterMs, 1_000);
   });
 
   test("a restart that waits is read again each second for 30 s after another one has ended", () => {
@@ -129,6 +96,13 @@ suite("what comes before a restart", () => {
     assert.equal(next([marked(a, 1, "failed", { id: "restart-1" })]), "");
   });
 
+  test("what a trigger waits for is the reason only while nothing else begins", () => {
+    const triggers = { targets: [], blocked: { guard: "ledger-full", message: "no room" } } as never;
+    assert.equal(next([], { triggers }), "ledger-full");
+    assert.equal(next([marked(a, 1, "schedule")], { triggers }), "begin a-1");
+    assert.equal(next([marked(a, 1, "schedule", away)], { triggers }), "manager-busy");
+  });
+
   test("nothing is taken off a pod that is on its way out, or has neither phase nor id", () => {
     assert.equal(next([marked(a, 1, "cancel", { terminating: true })]), "");
     assert.equal(next([marked(a, 1, undefined)]), "");
@@ -151,6 +125,23 @@ suite("what a person wants now", () => {
     assert.equal(next([marked(a, 1, "schedule", silent), marked(a, 2, "schedule", away)]), "manager-busy");
     assert.equal(next([marked(a, 1, "schedule", away), marked(a, 2, "schedule-rolling", silent)]), "manager-busy");
     assert.equal(next([marked(a, 1, "schedule"), marked(a, 2, "schedule", away)]), "begin a-1");
+  });
+
+  test("the verdict names the pod, and what is done with its process", () => {
+    assert.equal(verdictOf([marked(a, 1, "schedule")]).message, "a-1 is restarted in place");
+    assert.equal(verdictOf([parkable(1)]).message, "a-1 is parked in place");
+  });
+
+  test("of pods that are to be parked the first by its name is, and one with a phase, or that cannot stop, is not", () => {
+    assert.equal(next([parkable(0), parkable(2), parkable(1)]), next([parkable(1), parkable(2), parkable(0)]));
+    assert.equal(mayPark(parkable(1)), true);
+    const { pod, ...rest } = marked(a, 1, "schedule");
+    assert.equal(mayPark({ ...rest, pod: { ...pod, stop: "true" } }), false, "its restart comes first");
+    assert.equal(next([{ ...rest, pod: { ...pod, stop: "true" } }]), "begin a-1");
+    assert.equal(mayPark(marked(a, 1, undefined)), false, "no person wants it");
+    assert.equal(mayPark({ ...parkable(1), answer: { silence: "it answered 500" } }), false);
+    assert.equal(mayPark({ ...parkable(1), publication: "missing" }), false);
+    assert.equal(next([{ ...parkable(1), answer: { silence: "it answered 500" } }]), "manager-silent");
   });
 
   test("a process manager that was not asked, gives no answer or answers for another pod is waited for", () => {
@@ -286,91 +277,5 @@ suite("the turn", () => {
     const both = [marked(a, 0, "failed", mended), marked(a, 1, "failed", mended), marked(a, 2, "schedule-rolling")];
     assert.equal(next(both), "begin a-1");
     assert.equal(next(both.slice(1)), "begin a-1");
-  });
-});
-
-suite("together", () => {
-  const asked = (ordinal: number, marks: Marks = {}) => marked(a, ordinal, "schedule-coordinated", marks);
-
-  test("all begin at once, after they have gathered for ten seconds", () => {
-    assert.equal(next([asked(0), asked(1)], gathered), "begin-together a-1 a-0");
-    assert.equal(next([asked(0), asked(1)], { gatheredMs: 9_999 }), "restart-gathering");
-    assert.equal(next([asked(0), asked(1)]), "restart-gathering");
-  });
-
-  test("none begins while a person wants another restart now, which waits", () => {
-    assert.equal(next([marked(a, 2, "schedule", away), asked(1)], gathered), "manager-busy");
-  });
-
-  test("none begins while one of the pods, its files or its process manager is in the way", () => {
-    assert.equal(next([asked(0, { terminating: true }), asked(1)], gathered), "pod-terminating");
-    assert.equal(next([asked(0, { publication: "missing" }), asked(1)], gathered), "service-missing");
-    assert.equal(next([asked(0, { files: refused }), asked(1)], gathered), "restart-config-refused");
-    assert.equal(next([asked(0, away), asked(1)], gathered), "manager-busy");
-  });
-
-  test("pods that have failed together start again together when a file of one is mended, and never alone", () => {
-    const failed = [marked(a, 0, "failed", { ...mended, ...joint }), marked(a, 1, "failed", joint)];
-    assert.equal(next(failed, gathered), "begin-together a-1 a-0");
-    const waiting = [...failed, marked(a, 2, "schedule", away)];
-    assert.equal(next(waiting, gathered), "manager-busy");
-  });
-
-  test("who has failed together is known by the phase and by the beginning of the id", () => {
-    assert.equal(hasFailedTogether(marked(a, 0, "failed", joint)), true);
-    assert.equal(hasFailedTogether(marked(a, 0, "failed", { id: "restart-1" })), false);
-    assert.equal(hasFailedTogether(marked(a, 0, "failed")), false);
-    assert.equal(hasFailedTogether(marked(a, 0, "schedule", joint)), false);
-  });
-
-  test("the members are the pods with the phase and those that have failed together, by name", () => {
-    const names = (...candidates: readonly Candidate[]) => membersOf(candidates).map(({ pod }) => pod.name);
-    assert.deepEqual(names(asked(0), marked(a, 1, "failed", joint), asked(2)), ["a-2", "a-1", "a-0"]);
-    assert.deepEqual(names(marked(a, 1, "failed", joint)), []);
-    assert.deepEqual(names(marked(a, 1, "failed", joint), marked(a, 2, "failed", { ...mended, ...joint })), [
-      "a-2",
-      "a-1",
-    ]);
-  });
-
-  test("a StatefulSet without a process manager is in the way of all, unless it is being deleted", () => {
-    const bare = (name: string, deleting = false) => zoneOf(name, { restart: undefined, deleting } as never);
-    const of = (...zones: readonly Zone[]) => blockedTogether({ zones, candidates: [], claims: [], ...gathered });
-    assert.match(of(a, bare("b"), bare("c"))?.message ?? "", /^b has no sluice.dev\/restart-manager, /);
-    assert.equal(of(a, bare("b", true)), undefined);
-  });
-
-  test("another claim or reservation in the ledger is in the way of all, and the first one is named", () => {
-    const reserved = (name: string) => zoneOf(name, { reserved: [reservation(`${name}-1`, { stampMs: nowMs })] });
-    const of = (zones: readonly Zone[], claims: readonly Claim[] = []) =>
-      blockedTogether({ zones, candidates: [], claims, ...gathered });
-    const why = "a pod of b is reserved, and all stop only while nothing else goes on";
-    assert.deepEqual(of([a, reserved("b"), reserved("c")]), { guard: "restart-beside-others", message: why });
-    assert.match(of([a], [claimOf("a:0", "node"), claimOf("b:0", "node")])?.message ?? "", /^a: 0 claimed for a node/);
-    assert.equal(of([a]), undefined);
-    const before = [reservation("b-1", { uid: "uid-of-the-one-before" })];
-    const broken = zoneOf("b", { reserved: before });
-    assert.equal(of([broken])?.message, why);
-    const pods = broken.pods.map((pod) => (pod.ordinal === 1 ? { ...pod, readySinceMs: undefined } : pod));
-    assert.equal(of([{ ...broken, pods }]), undefined, "only this restart can mend what came instead");
-  });
-});
-
-suite("databases-differ", () => {
-  const database = (product: string) => ({ database: { product, urls: [], secret: undefined } }) as never;
-  const [one, other] = [zoneOf("a", database("opensearch")), zoneOf("b", database("elasticsearch"))];
-  const differing = { zones: [one, other], ...gathered };
-  const nextOf = (candidate: Candidate) => next([candidate], differing);
-
-  test("no restart begins, whether a person wants it now, in its turn, together, or its files are mended", () => {
-    for (const phase of ["schedule", "schedule-rolling", "schedule-coordinated"] as const)
-      assert.equal(nextOf(marked(one, 1, phase)), "databases-differ", phase);
-    assert.equal(nextOf(marked(one, 1, "failed", mended)), "databases-differ");
-    assert.equal(next([marked(one, 1, "schedule"), marked(one, 2, "schedule-rolling")], differing), "databases-differ");
-  });
-
-  test("nothing waits for it while no restart is wanted", () => {
-    assert.equal(next([], differing), "");
-    assert.equal(nextOf(marked(one, 1, "failed")), "");
   });
 });

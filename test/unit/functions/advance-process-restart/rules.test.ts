@@ -6,12 +6,13 @@ import {
   type DatabaseAnswer,
   type DatabaseFacts,
   isMasterEligible,
+  mayBeNext,
   type RuleGroup,
   refuseByRules,
 } from "../../../../functions/advance-process-restart/decide-rules.ts";
 import { databaseRules } from "../../../../functions/shared/annotations/restart.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
-import { claimOf, reservation, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
+import { claimOf, pod, reservation, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
 import { facts, group, managed, node } from "./given.ts";
 
 interface Given {
@@ -79,6 +80,11 @@ suite("the pod and the ledger", () => {
       { zones: [managed("a", "nnn", { updateRevision: undefined })] },
       /^rollout-due: .* has not caught up/,
     ],
+    [
+      "neither revision is known",
+      { zones: [managed("a", "n.n", { updateRevision: undefined, extra: [pod("a-1", { revision: undefined })] })] },
+      /^rollout-due: .* has not caught up/,
+    ],
     ["the rollout is paused", { zones: [managed("a", "non", { paused: true })] }, ""],
   ];
   for (const [what, given, expected] of cases)
@@ -91,6 +97,19 @@ suite("the pod and the ledger", () => {
     assert.match(refusal({ zones: [managed("a", "ntn")] }), /^pod-terminating: a-1 is on its way out/);
     assert.equal(refusal({ zones: [managed("a", "xwx"), zone("b", "x")] }), "");
   });
+});
+
+test("the first pod alone may be next, unless it is down and waits for its rollout: then others that are down may be", () => {
+  const next = (drawing: string, more = {}) => {
+    const own = managed("a", drawing, more);
+    const waiting = own.pods.map((pod) => ({ zone: own, pod }));
+    return mayBeNext(group({ zones: [own] }), waiting).map(({ pod }) => pod.name);
+  };
+  assert.deepEqual(next("wwn"), ["a-0"], "no rollout is due");
+  assert.deepEqual(next("own"), ["a-0"], "it is not down");
+  assert.deepEqual(next("xwn"), ["a-0", "a-1"]);
+  assert.deepEqual(next("xwn", { paused: true }), ["a-0"], "the rollout is paused");
+  assert.deepEqual(next(""), []);
 });
 
 const three = [node("a-0"), node("a-1"), node("a-2")];
@@ -115,6 +134,7 @@ suite("the database", () => {
       { nodes: three.slice(1) },
       /^database-settled: .* 2 nodes are members, and 3 pods are wanted$/,
     ],
+    ["the first of two reasons", { relocating: 1, delayed: 1 }, /^database-settled: .* 1 shards relocate$/],
   ];
   for (const [what, changes, expected] of settled)
     test(`database-settled: ${what}`, () => {
@@ -145,6 +165,17 @@ suite("the database", () => {
       [copy("x 0", "a-1", true), copy("logs 0", "a-1", true), copy("logs 0", undefined)],
       false,
     ],
+    [
+      "the first of two primaries without another copy",
+      [copy("logs 0", "a-1", true), copy("x 0", "a-1", true), copy("logs 0", undefined), copy("x 0", undefined)],
+      false,
+    ],
+    ["a primary whose copy is on the same node", [copy("logs 0", "a-1", true), copy("logs 0", "a-1")], false],
+    [
+      "a primary with one of two copies",
+      [copy("logs 0", "a-1", true), copy("logs 0", undefined, false, "UNASSIGNED"), copy("logs 0", "a-2")],
+      true,
+    ],
     ["a primary of another pod", [copy("logs 0", "a-0", true), copy("logs 0", undefined)], true],
     ["a replica", [copy("logs 0", "a-1"), copy("logs 0", undefined, true)], true],
   ];
@@ -159,6 +190,12 @@ suite("the database", () => {
     const one = managed("a", "n", { start: 1 } as never);
     const lost = [copy("logs 0", "a-1", true), copy("logs 0", undefined)];
     assert.equal(refusal({ zones: [one], facts: facts([node("a-1")], { copies: lost }) }), "");
+  });
+
+  test("started-copy: a pod whose node is no member has no primary, not even one that is not assigned", () => {
+    const lost = [copy("logs 0", undefined, true), copy("logs 0", undefined)];
+    const own = managed("a", "nnn", { unchecked: new Set(["database-settled", "masters-whole"]) });
+    assert.equal(refusal({ zones: [own], facts: facts([node("a-0"), node("a-2")], { copies: lost }) }), "");
   });
 
   test("masters-whole: a pod that is eligible as master waits until every such pod is a member", () => {
@@ -179,6 +216,16 @@ suite("the database", () => {
       /^masters-whole: .* of 3 such pods of a 2/,
       "its own node is away",
     );
+    assert.equal(
+      of(...three.map((one) => ({ ...one, roles: ["data"] })), node("b-0")),
+      "",
+      "a master is missing, and it is none",
+    );
+    assert.match(
+      of(node("a-1"), node("b-0")),
+      /^masters-whole: .* such pods of a 1 are/,
+      "the first StatefulSet is named",
+    );
   });
 
   test("the roles of a StatefulSet's other nodes show whether a pod without a node is eligible as master", () => {
@@ -189,6 +236,7 @@ suite("the database", () => {
     assert.equal(eligible(node("a-1", "data"), node("a-0")), false, "its own node counts");
     assert.equal(eligible(node("a-0", "data"), node("b-0")), false);
     assert.equal(eligible(node("a-0")), true);
+    assert.equal(eligible(node("a-0"), node("a-2", "data")), true, "one of them is eligible");
     assert.equal(eligible(node("b-0", "data")), true, "nothing is known of it");
   });
 
@@ -209,6 +257,7 @@ suite("the database", () => {
       "role-elsewhere: a-1 waits: no other node with the role ingest is available",
     );
     assert.equal(of("nnw", "data", "master,data", "master"), "", "masters have a rule of their own");
+    assert.match(of("nnw", "data", "ingest,ml", "ml,ingest"), / the role ingest is available$/, "the first one");
     const elsewhere = { name: "node-elsewhere", pod: undefined, roles: ["ingest"] };
     const known = facts([node("a-0", "data"), node("a-1", "data,ingest"), node("a-2", "ingest"), elsewhere], green);
     assert.equal(
@@ -216,6 +265,8 @@ suite("the database", () => {
       "",
       "a node that is no pod",
     );
+    const unchecked = new Set(databaseRules.filter((rule) => rule !== "role-elsewhere"));
+    assert.equal(refusal({ zones: [managed("a", "nnn", { unchecked })], facts: facts([]) }), "", "it has no node");
   });
 
   test("database-unknown: a database that gives no answer is waited for, and none that is not named", () => {

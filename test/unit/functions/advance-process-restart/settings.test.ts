@@ -5,7 +5,10 @@ import { decideDrift } from "../../../../functions/advance-process-restart/drift
 import {
   type Coordinating,
   coordinatingOf,
+  dependsOnStarted,
   differingKey,
+  disputedKey,
+  whyTogether,
 } from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
 import { readSettings } from "../../../../functions/advance-process-restart/drift/settings.ts";
 import { nowMs } from "../advance-zone-rollout/given.ts";
@@ -46,6 +49,65 @@ test("a key without a value counts as one that is not there, and a value may be 
 test("the first setting that differs is named", () => {
   const both = "cluster.name: b\nplugins.security.disabled: true";
   assert.equal(change("cluster.name: a", both), "cluster.name");
+});
+
+test("what processes were started with counts, and what is mounted where nothing is noted of that", () => {
+  const [one, other] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b")];
+  const secure = settingsOf("cluster.name: b\nplugins.security.disabled: true");
+  const why = (change: Partial<Parameters<typeof whyTogether>[0]>) =>
+    whyTogether({ expected: other, mounted: one, ...change });
+  assert.equal(why({}), "they change cluster.name");
+  assert.equal(why({ started: ["1:x"] }), "they change cluster.name", "nothing is noted");
+  assert.equal(why({ started: ["1:x"], noted: new Map([["1:x", other]]) }), undefined);
+  const noted = new Map([
+    ["1:secure", secure],
+    ["1:x", one],
+  ]);
+  assert.equal(why({ started: ["1:secure", "1:x"], noted }), "they change plugins.security.disabled");
+  assert.equal(why({ mounted: undefined }), undefined, "nothing is known of before");
+});
+
+test("it matters with which files processes were started where some have other settings than are mounted", () => {
+  const [one, other] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b")];
+  const depends = (mounted: Coordinating | undefined, ...noted: readonly Coordinating[]) =>
+    dependsOnStarted({
+      expected: one,
+      mounted,
+      noted: new Map(noted.map((settings, index) => [`1:${index}`, settings])),
+    });
+  assert.equal(depends(one, one, other), true);
+  assert.equal(depends(one, one), false);
+  assert.equal(depends(undefined, one), true);
+  assert.equal(depends(undefined), false);
+  assert.equal(dependsOnStarted({ expected: one, mounted: one }), false);
+});
+
+test("files dispute the first key that one of them changes, and that has several values", () => {
+  const [one, other] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b\nplugins.security.disabled: true")];
+  const changed = { expected: other, mounted: one };
+  assert.equal(disputedKey([changed, { expected: one, mounted: one }]), "cluster.name");
+  assert.equal(disputedKey([changed, changed]), undefined);
+  assert.equal(
+    disputedKey([
+      { expected: one, mounted: one },
+      { expected: other, mounted: other },
+    ]),
+    undefined,
+  );
+  const partly = {
+    started: ["1:one", "1:other"],
+    noted: new Map([
+      ["1:one", one],
+      ["1:other", other],
+    ]),
+  };
+  assert.equal(
+    disputedKey([
+      { ...changed, ...partly },
+      { expected: one, mounted: one },
+    ]),
+    "cluster.name",
+  );
 });
 
 test("restart-config-disagrees: a coordinated restart waits until all expected files of the group agree", () => {

@@ -70,6 +70,14 @@ suite("who answers", () => {
       assert.equal(guardOf(silent(phase, ago(7_200_000))), "manager-silent");
   });
 
+  test("a stop or a kill that has not arrived within hours is sent again, and the restart goes on", () => {
+    for (const phase of [phases.stopping, phases.killing]) {
+      const claim = { sinceMs: nowMs - 10_800_000, stampMs: nowMs - 60_000 };
+      const answer = { lastEpoch: 4, restartId: undefined };
+      assert.deepEqual(changesOf(stepIn(phase, { claim, answer })), { epoch: 5 }, phase);
+    }
+  });
+
   test("a later pod of the same name is waited for until it is ready, and then the restart is over", () => {
     const later = { uid: "later", readySinceMs: undefined };
     assert.equal(guardOf(stepIn(phases.stopping, { pod: later })), "pod-missing");

@@ -47,6 +47,21 @@ suite("who is a member", () => {
     }
   });
 
+  test("calls that have not arrived are sent again, a start as long as each may still arrive, and a stop for hours", () => {
+    const late = { sinceMs: nowMs - 10_800_000, stampMs: nowMs - 60_000 };
+    const lost = (lastEpoch: number) => ({ status: { lastEpoch, restartId: undefined } });
+    for (const phase of [phases.stopping, phases.killing])
+      assert.deepEqual(stepIn(phase, [lost(4), lost(4)], { claim: late }), move(phase, 5));
+    const hours = (ms: number) => ({ sinceMs: nowMs - ms, stampMs: nowMs - 60_000, sum: "1:now" });
+    const none = { status: { lastEpoch: 4, restartId: undefined, state: "stopped" } };
+    const there = { status: { ...none.status, mountedSum: "1:now" } };
+    const start = (ms: number, ...members: readonly MemberGiven[]) =>
+      stepIn(phases.starting, members, { claim: hours(ms) });
+    assert.deepEqual(start(3_599_999, none, none), move(phases.starting, 5));
+    assert.deepEqual(failedIn(start(3_600_000, there, none)), [a, b], "one has no files to start with");
+    assert.deepEqual(start(3_600_000, there, there), move(phases.starting, 5));
+  });
+
   test("a pod that does not answer is out of the restart when its phase is taken off, and the others stay", () => {
     const step = stepIn(phases.stopping, [{ shown: null, silence: "no answer" }]);
     assert.deepEqual(step, { ...move(phases.stopping, 6), out: new Set([a]) });

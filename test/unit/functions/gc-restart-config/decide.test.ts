@@ -75,6 +75,12 @@ test("the first sweep writes down the time, and each later one counts, up to thr
   );
 });
 
+test("a sweep at the same moment as the one before counts, and a Secret without a time begins with the next one", () => {
+  const now = { uid: "u", unnamedMs: nowMs, checks: 1, checkedMs: nowMs };
+  assert.deepEqual(decided({ known: { old: now } }).old, { ...now, checks: 2 });
+  assert.deepEqual(decided({ known: { old: { uid: "u", checks: 2, checkedMs } } }).old, anew);
+});
+
 test("a time of the future begins anew", () => {
   for (const ahead of [
     { unnamedMs: longAgoMs, checkedMs: nowMs + 1 },

@@ -116,3 +116,12 @@ test("a marker that Sluice has not written, and a document without settings, are
   for (const odd of [undefined, null, [], {}, { persistent: [] }, { persistent: { [allocationKey]: 1 } }])
     assert.equal(readAllocation(odd), undefined);
 });
+
+test("a marker is read as it was written, however short its parts are", () => {
+  for (const marker of [
+    { id: "r", previous: "all" },
+    { id: "restart-1", previous: undefined },
+  ])
+    assert.deepEqual(parseMarker(formatMarker(marker)), marker);
+  assert.equal(parseMarker(";previous=all"), undefined);
+});
