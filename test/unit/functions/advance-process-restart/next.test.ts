@@ -2,15 +2,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { Candidate } from "../../../../functions/advance-process-restart/candidate.ts";
-import {
-  mayBeginNow,
-  mayPark,
-} from "../../../../functions/advance-process-restart/decide.ts";
-import { blockedByOthers, } from "../../../../functions/advance-process-restart/decide-files.ts";
+import { mayBeginNow, mayPark } from "../../../../functions/advance-process-restart/decide.ts";
+import { blockedByOthers } from "../../../../functions/advance-process-restart/decide-files.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
 import { claimOf, nowMs, reservation } from "../advance-zone-rollout/given.ts";
-import { facts, group, managed, node, } from "./given.ts";
+import { facts, group, managed, node } from "./given.ts";
 import {
   a,
   away,
