@@ -33,8 +33,13 @@ const managed = {
 };
 /** The stand-in knows nothing of shards, and without its answer nothing is restarted in its turn, or parked. */
 const unchecked = { "sluice.dev/restart-unchecked": "database-settled,started-copy,masters-whole,role-elsewhere" };
-/** What a user sets after a request of ours was sent, and before it arrives, is lost: in that time, in milliseconds. */
-const underWayMs = 30_000;
+/** A late message to a pod takes up to so much longer, in milliseconds. */
+const lateMs = 40_000;
+/**
+ * What a user sets after a read that decides a request of ours, and before that request arrives, is lost: in that time, in
+ * milliseconds. The answer to the read may be up to 4 s old, and the request may be late.
+ */
+const underWayMs = lateMs + 5_000;
 /** The second copy of a message arrives at most so long after the first one, in milliseconds: three phases take less. */
 const againWithinMs = 40_000;
 /** How often the schedule of the function comes, in milliseconds. */
@@ -315,7 +320,7 @@ export class Restarts implements Actor {
     const { lose = 0, late = 0 } = plan.restarts ?? {};
     const simulated = createSimulatedPods({
       ...{ world, draw, process, cluster, onResume },
-      faults: () => ({ latencyMs, lateMs: 40_000, ...(isFaulty() ? { lose, late } : { lose: 0, late: 0 }) }),
+      faults: () => ({ latencyMs, lateMs, ...(isFaulty() ? { lose, late } : { lose: 0, late: 0 }) }),
       answer: (pod, delivery) => this.#answer(pod, delivery),
     });
     const key = { namespace, group };
