@@ -62,6 +62,11 @@ suite("the pod and the ledger", () => {
       { zones: [managed("a", "xnn")], around: budgets({ maxUnavailable: 2 }) },
       /^budget: .* 1 may be/,
     ],
+    [
+      "a budget allows as many as the zone",
+      { zones: [managed("a", "xnn")], around: budgets({ maxUnavailable: 1 }) },
+      /^budget: a: 1 of 3 down \(1 not ready\), 1 may be, and 1 more would be$/,
+    ],
     ["a budget is invalid", { around: budgets({ maxUnavailable: "some" }) }, /^invalid-budget: /],
     ["a zone has left the group", { around: { departed: [reservation("c-0")] } }, /^zone-departed: c-0 is reserved/],
     [

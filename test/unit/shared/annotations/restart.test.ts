@@ -11,6 +11,7 @@ import { ledgerGroupsOf } from "../../../../functions/shared/groups/governing.ts
 import { CredentialError, readToken } from "../../../../functions/shared/health/credentials.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
+import { zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 
 const metadata = { name: "db", namespace: "data", uid: "u", resourceVersion: "1" };
 const phase = "elasticsearch.k8s.elastic.co/restart-phase";
@@ -113,7 +114,11 @@ test("schedule-rolling and schedule-coordinated on a StatefulSet are for each of
 
 test("a StatefulSet without group and budget has a ledger of its own where it names process managers, as its warnings show", () => {
   const lone = parseStatefulSet({ metadata: annotated({ ...manager, "sluice.dev/restart-manager": "x" }) });
-  assert.deepEqual(ledgerGroupsOf(lone, []), [{ namespace: "data", group: "statefulset:db" }]);
+  const own = [{ namespace: "data", group: "statefulset:db" }];
+  assert.deepEqual(ledgerGroupsOf(lone, []), own);
+  assert.deepEqual(ledgerGroupsOf(lone, [zoneBudget("elsewhere", { selector: {} })]), own, "of another namespace");
+  const asked = { ...parseStatefulSet({ metadata }), question: {} } as typeof lone;
+  assert.deepEqual(ledgerGroupsOf(asked, []), own, "its pods are asked before they go");
   assert.equal(lone.malformed.length, 1);
   assert.deepEqual(ledgerGroupsOf(parseStatefulSet({ metadata }), []), []);
 });

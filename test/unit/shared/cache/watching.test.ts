@@ -255,3 +255,47 @@ test("a read of a namespace that is not watched fails, and does not return an em
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
   await assert.rejects(cache.read(key, need), /namespace db is not among the watched ones/);
 });
+
+/** What a cache reports of changes: to its owner, of a group by the kind of object, and to its listeners, of a namespace. */
+async function reporting() {
+  const harness = await new Harness().prepare();
+  const [groups, listened]: [Set<string>, Set<string>] = [new Set(), new Set()];
+  const cache = createWatchCache({
+    ...{ cluster: harness.cluster, namespaces: undefined, onTrouble() {} },
+    onChange: ({ group }, by) => groups.add(`${group} ${by}`),
+  });
+  cache.onChange?.((where, group) => listened.add(`${where} ${group}`));
+  await played(harness.timeline, cache.ready);
+  const reported = async (change: () => unknown) => {
+    for (const one of [groups, listened]) one.clear();
+    change();
+    await harness.goOn(50);
+    return [[...groups], [...listened]];
+  };
+  return { harness, cache, reported };
+}
+
+test("a change of a pod or of a StatefulSet is reported with its group, and to those that wait for the namespace", async () => {
+  const { harness, cache, reported } = await reporting();
+  const { store } = harness.world;
+  const touch = (resource: "pods" | "statefulsets", name: string, labels: Readonly<Record<string, string>>) =>
+    store.patch(resource, podKey(name), { metadata: { labels } } as never);
+  assert.equal(cache.pods, 4);
+  const listened = ["db group"];
+  assert.deepEqual(await reported(() => touch("pods", "group-a-0", { one: "1" })), [["group pods"], listened]);
+  assert.deepEqual(
+    await reported(() =>
+      store.patch("statefulsets", podKey("group-a"), {
+        metadata: { annotations: { "rollout-max-unavailable": "2" } },
+      } as never),
+    ),
+    [["group statefulsets"], listened],
+  );
+  const loose = (name: string, labels: Readonly<Record<string, string>>) =>
+    store.create("pods", namespace, { metadata: { name, labels }, spec: { containers: [] } } as never);
+  assert.deepEqual(await reported(() => loose("one-0", { "rollout-group": "group" })), [["group pods"], listened]);
+  assert.deepEqual(await reported(() => loose("two-0", {})), [[], ["db undefined"]]);
+  await reported(() => touch("statefulsets", "group-b", { "rollout-group": null as never }));
+  const [, alone] = await reported(() => touch("pods", "group-b-0", { "rollout-group": "other", one: "3" }));
+  assert.deepEqual(alone, ["db undefined"], "the label of a pod does not count where it has a StatefulSet");
+});

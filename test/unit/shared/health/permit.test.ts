@@ -5,13 +5,14 @@ import { type HealthQuestion, parseQuestion } from "../../../../functions/shared
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import {
   blockedByQuestion,
+  blockedLeaving,
   isAsked,
   otherDown,
   type Questions,
   warnOfUnknown,
 } from "../../../../functions/shared/health/permit.ts";
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
-import { zone } from "../../functions/advance-zone-rollout/given.ts";
+import { claimOf, zone } from "../../functions/advance-zone-rollout/given.ts";
 
 function questionOf(reported: Readonly<Record<string, string>> = {}): HealthQuestion {
   const texts = { question: "http", url: "http://:80/", ...reported };
@@ -48,6 +49,20 @@ test("a StatefulSet without a question, or one that is being deleted, blocks no 
   const deleted = { ...own, workload: { ...own.workload, deleting: true } };
   assert.deepEqual([isAsked(own.workload), isAsked(deleted.workload)], [true, false]);
   assert.equal(guardOf(deleted, questions({ state: "bad", detail: "" })), undefined);
+  const owned = { ...own, workload: { ...own.workload, kind: "Owner" } } as never as Zone;
+  assert.equal(isAsked(owned.workload), false, "only a StatefulSet has a question");
+  assert.equal(guardOf({ ...own, workload: { ...own.workload, question: undefined } }, undefined), undefined);
+});
+
+test("of pods that leave by one claim one alone is asked, and two of a StatefulSet with a question go one at a time", () => {
+  const own = asking("a", "ooo");
+  const guard = (zoneOf: Zone, count: number) =>
+    blockedLeaving(questions({ state: "bad", detail: "" }), [zoneOf], zoneOf, zoneOf.pods.slice(0, count));
+  assert.equal(guard(own, 1)?.guard, "health-bad");
+  assert.equal(guard(own, 2)?.guard, "health-beside-others");
+  assert.match(guard(own, 2)?.message ?? "", /a-0/);
+  assert.equal(guard(own, 0), undefined);
+  assert.equal(guard(zone("a", "ooo"), 2), undefined, "it has no question");
 });
 
 test("health-not-asked: a pod that was not asked counts as good until the round of questions is over", () => {
@@ -92,9 +107,15 @@ test("the message names what is down besides the pod", () => {
   const own = zone("a", "xoo");
   assert.equal(otherDown([own], own, pods(own)), undefined);
   assert.equal(otherDown([own, zone("b", "oox")], own, pods(own)), "b-2 is not ready");
+  assert.equal(otherDown([own, zone("b", "xoo")], own, pods(own)), "b-0 is not ready", "of another StatefulSet");
   assert.equal(otherDown([own, { ...zone("b", "ooo"), missing: 1 }], own, pods(own)), "1 of b is missing");
   assert.equal(
     otherDown([own, { ...zone("b", "ooo"), leaving: [pods(zone("b", "o"))] }], own, pods(own)),
     "b-0 is leaving",
   );
+  const both = zone("b", "oo").pods;
+  assert.equal(otherDown([own, { ...zone("b", "ooo"), leaving: both }], own, pods(own)), "b-0 is leaving");
+  assert.equal(otherDown([own, { ...zone("b", "ooo"), leaving: [pods(own)] }], own, pods(own)), undefined, "itself");
+  const claimed = zone("b", "ooo", { claims: [claimOf("b:3", "scale-down")] });
+  assert.equal(otherDown([own, { ...claimed, down: new Map() }], own, pods(own)), "pods of b are claimed");
 });

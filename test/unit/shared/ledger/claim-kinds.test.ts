@@ -259,7 +259,13 @@ test("a claim is overdue an hour after it was made, or later by the times that u
   assert.equal(minutesOf("process", chosen), 65);
   assert.equal(minutesOf("process", chosen, { mode: "parked", phase: "starting" }), 65, "it is parked no longer");
   assert.equal(minutesOf("process", {}, { mode: "parked", phase: "parked" }), 60 * (1 + 100 * 365 * 24));
+  assert.equal(minutesOf("process", chosen, { mode: "single", phase: "parked" }), 65, "it is not parked");
   assert.equal(minutesOf("node", chosen), 85);
   assert.equal(minutesOf("volume", chosen), 60);
-  assert.equal(dueMs(claim("node", { stampMs: nowMs }), undefined), nowMs + 3_600_000, "its zone is not known");
+  for (const kind of claimKinds)
+    assert.equal(
+      dueMs(claim(kind, { stampMs: nowMs }), undefined),
+      nowMs + 3_600_000,
+      `${kind}: its zone is not known`,
+    );
 });

@@ -5,10 +5,13 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import {
   type ClaimContent,
   changeClaim,
+  claimsBy,
   countRanges,
   describeMembers,
+  isNamedBy,
   type KnownClaim,
   leastNumber,
+  madeBy,
   makeClaim,
   namesOrdinal,
   parseClaims,
@@ -298,6 +301,33 @@ describe("claims are written back as they were", () => {
     assert.deepEqual(fitting(holding, { ...none, refusals }), { refusals: [], verdicts: {} });
     assert.deepEqual(fitting(holding, { ...none, claims: [] }).refusals, []);
   });
+});
+
+test("a claim is its function's by the name that stands on it, and is found by its kind as well", () => {
+  const own = makeClaim({ ...content, anchor });
+  const others = [
+    makeClaim({ ...content, id: "two", by: "fence-node", anchor }),
+    makeClaim({ ...content, id: "three", kind: "node", anchor }),
+    ...claimsOf({ id: "four", kind: "later", zone: "a", by: content.by }),
+  ];
+  assert.deepEqual(claimsBy([own, ...others], content.kind, content.by), [own]);
+  assert.deepEqual(
+    [own, ...others].filter(madeBy(content.by)).map(({ id }) => id),
+    ["one", "three"],
+    "what a claim of an unknown kind is for is not known",
+  );
+});
+
+test("an anchor names the claim of its text, and each that begins with it and a slash; no text names none", () => {
+  const named = (text: string | undefined, id = "restart-1/a") => isNamedBy({ id }, text);
+  assert.deepEqual(
+    [named("restart-1/a"), named("restart-1"), named("restart-1/a/b"), named("restart")],
+    [true, true, false, false],
+  );
+  assert.deepEqual(
+    [named(undefined), named(""), named("", "/a"), named(undefined, "undefined/a")],
+    [false, false, false, false],
+  );
 });
 
 test("members with numbers of Sluice's own are reported by name, and others by ordinal", () => {

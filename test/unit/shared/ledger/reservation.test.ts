@@ -324,7 +324,10 @@ test("a ledger with an ordinal beyond int32 is unreadable, so that it permits no
 
 test("a ledger without times has none, and only the annotations of others count as theirs", () => {
   const plain = ledgerOf({});
-  const times = ["lastDownscales", "hasMalformedTimes", "looks", "lastRemovalMs", "lastRestartMs"];
+  const times = [
+    ...["lastDownscales", "hasMalformedTimes", "looks", "lastRemovalMs", "lastRestartMs"],
+    ...["namedConfigs", "knownTriggers"],
+  ];
   assert.deepEqual(
     Object.keys(plain).filter((name) => times.includes(name)),
     [],
@@ -333,6 +336,14 @@ test("a ledger without times has none, and only the annotations of others count 
   assert.equal(ledgerOf(ours).othersBytes, plain.othersBytes);
   assert.equal(plain.othersBytes, "sluice.dev/groupgroup".length, "the group never changes");
   assert.equal(ledgerOf({ "example.com/a": "bc" }).othersBytes, plain.othersBytes + "example.com/abc".length);
+});
+
+test("a time of the last removal that cannot be read counts as one of the future, and that of the last restart as none", () => {
+  const written = { "sluice.dev/last-removal": "yesterday", "sluice.dev/last-restart": "yesterday" };
+  const ledger = ledgerOf(written);
+  assert.deepEqual([ledger.lastRemovalMs, "lastRestartMs" in ledger], [Number.MAX_SAFE_INTEGER, false]);
+  const restarted = ledgerOf({ "sluice.dev/last-restart": "1767225600000" });
+  assert.equal(restarted.lastRestartMs, 1_767_225_600_000);
 });
 
 test("ledgers are listed by their label, in one namespace or in all, without a Lease that has no group", async () => {
@@ -346,5 +357,6 @@ test("ledgers are listed by their label, in one namespace or in all, without a L
   assert.deepEqual(queries, [{ namespace, labelSelector }, { labelSelector }]);
   assert.deepEqual(groupKeyOfLease(leaseObject("sluice-group", annotations)), key);
   assert.equal(groupKeyOfLease(leaseObject("sluice-other", annotations)), undefined);
+  assert.equal(groupKeyOfLease(leaseObject("sluice-undefined", {})), undefined, "it names no group");
   assert.equal(groupKeyOfLease(leaseObject("sluice-group", {})), undefined);
 });

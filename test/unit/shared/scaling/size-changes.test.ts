@@ -52,6 +52,8 @@ test("any other change of the size is refused, and the message says what the cla
   assert.match(refused(confirmed("a:3,5"), { from: 6 }), /takes the ordinals 3,5, and this change takes 3-5$/);
   assert.match(refused(claim, { newStart: 1, to: 2 }), /takes the ordinals 3-4, and this change takes 0,3-4$/);
   assert.match(refused(confirmed("a:0-1"), { newStart: 1 }), /takes the ordinals 0-1, and this change takes 0,4$/);
+  assert.match(refused(confirmed("a:2-4")), /takes the ordinals 2-4, and this change takes 3-4$/, "it keeps 2");
+  assert.match(refused(confirmed("a:0,3-4")), /takes the ordinals 0,3-4, and this change takes 3-4$/, "it keeps 0");
   assert.match(refused(claim, { uid: "another" }), /uid uid-of-a, and this one has another$/);
   assert.match(refused(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
   assert.match(refused(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
@@ -67,6 +69,19 @@ test("a claim of an unknown kind does not undo a confirmed one, in whatever orde
     assert.deepEqual(join(claims), { kind: "joins", claim });
     assert.equal(join(claims, { to: 2 }).kind, "held");
   }
+});
+
+test("of several claims of a StatefulSet the first scale-down counts, or else the first that is unknown", () => {
+  const [first, second] = [confirmed("a:3-4"), confirmed("a:1", { id: "second" })];
+  assert.deepEqual(join([first, second]), { kind: "joins", claim: first });
+  const unknown = (id: string) => ({ ...foreignClaim("a"), id, kind: id }) as Claim;
+  const joining = join([unknown("one"), unknown("other")]);
+  assert.match(joining.kind === "held" ? joining.message : "", /one/);
+  assert.equal(join([{ ...foreignClaim("a"), kind: "scale-down" } as never as Claim, first]).kind, "joins");
+});
+
+test("a scale-down to nothing joins its claim, wherever its ordinals begin", () => {
+  for (const newStart of [0, 3, 9]) assert.equal(join([confirmed("a:0-4")], { to: 0, newStart }).kind, "joins");
 });
 
 test("without a claimed scale-down a change of a size joins nothing, whatever else is claimed", () => {
@@ -87,6 +102,8 @@ test("a pod that has replaced a told one was not told: the change is refused unt
     assert.ok(joining.kind === "held");
     assert.match(joining.message, new RegExp(`${pods[0]} is another pod than the one that was told$`));
   }
+  const both = standing(["a-3", "new"], ["a-4", "new"]);
+  assert.match(both.kind === "held" ? both.message : "", /: a-3 is another pod/, "the first one is named");
 });
 
 /** `[start, replicas]` before and after, and the ordinals that leave. */
@@ -100,6 +117,8 @@ const sizes: readonly (readonly [[number, number], [number, number], string])[] 
   [[5, 3], [0, 3], "5-7"],
   [[5, 3], [0, 7], "7"],
   [[5, 3], [2, 0], "5-7"],
+  [[0, 5], [2, 0], "0-4"],
+  [[0, 5], [2, -1], "0-4"],
   [[2, 3], [0, 5], ""],
   [[0, 5], [0, 7], ""],
   [[0, 0], [4, 0], ""],

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isMember } from "../../../../functions/shared/groups/governing.ts";
 import {
+  askedGroupOf,
   budgetOfGroup,
+  foundationClusterOf,
   groupKeyOf,
   groupOfBudget,
   groupOfLoneStatefulSet,
@@ -38,6 +40,23 @@ test("the name of a group of each kind is read back, and no label value is taken
   for (const name of [...labels, ...owned, "owner:Deployment.apps/web\n"]) {
     assert.deepEqual(readGroup(name), { kind: "labelled", name });
   }
+});
+
+test("only the group of a FoundationDBCluster of its own API names such a cluster", () => {
+  const of = (changes: Partial<Parameters<typeof groupOfOwner>[0]> = {}) =>
+    foundationClusterOf(
+      groupOfOwner({ kind: "FoundationDBCluster", apiGroup: "apps.foundationdb.org", name: "db", ...changes }),
+    );
+  assert.equal(of(), "db");
+  for (const other of [{ kind: "FoundationDBBackup" }, { apiGroup: "example.org" }, { apiGroup: "" }])
+    assert.equal(of(other), undefined, JSON.stringify(other));
+  for (const group of ["db", groupOfBudget("db"), groupOfLoneStatefulSet("db")])
+    assert.equal(foundationClusterOf(group), undefined, group);
+});
+
+test("pods are asked by the group that their StatefulSet names, and one without a group is alone", () => {
+  assert.equal(askedGroupOf({ group: "group", name: "a" }), "group");
+  assert.equal(askedGroupOf({ group: undefined, name: "a" }), "statefulset:a");
 });
 
 test("the ledger is that of the group's label, or else of the budget, or else of the StatefulSet", () => {
