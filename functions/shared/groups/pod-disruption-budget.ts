@@ -127,9 +127,7 @@ export function refusalOfAll(leaving: readonly Pod[], budgets: readonly PodDisru
 
 /** A budget, recounted by the pods of its namespace: its controller may not have counted those that have just gone. */
 export function asOfNow(budget: PodDisruptionBudget, pods: readonly Pod[]): PodDisruptionBudget {
-  const ready = pods.filter(
-    (pod) => pod.readySinceMs !== undefined && !pod.terminating && budgetsOn(pod, [budget]).length > 0,
-  );
+  const ready = pods.filter((pod) => pod.readySinceMs !== undefined && budgetsOn(pod, [budget]).length > 0);
   const most = Math.max(0, ready.length - budget.minimum.pods);
   return { ...budget, disruptionsAllowed: Math.min(budget.disruptionsAllowed, most) };
 }

@@ -19,7 +19,12 @@ const sorted = (...texts: readonly string[]) =>
     .join(" ");
 
 test("the highest ordinal of the first StatefulSet by name comes first", () => {
-  assert.equal(sorted("b-3", "a-1", "a-10", "a-9"), "a-10 a-9 a-1 b-3");
+  for (const texts of [
+    ["b-3", "a-1", "a-10", "a-9"],
+    ["a-1", "a-9", "b-3", "a-10"],
+    ["a-9", "a-10", "a-1", "b-3"],
+  ])
+    assert.equal(sorted(...texts), "a-10 a-9 a-1 b-3");
 });
 
 test("pods that are not eligible as master come before those that are, whichever StatefulSet has them", () => {
