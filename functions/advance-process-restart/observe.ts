@@ -25,7 +25,7 @@ import { isParkingWanted, isToPark, restartParked } from "./decide-parked.ts";
 import type { DatabaseAnswer, RuleGroup } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
 import { readPublication } from "./read-service.ts";
-import { observeTriggers } from "./trigger/observe.ts";
+import { triggersOf } from "./trigger/observe.ts";
 
 export const name = "advance-process-restart";
 
@@ -61,17 +61,12 @@ function waitToStart(memory: GroupMemory, claims: readonly Claim[]): Blocked | u
 const readAtOnce = 8;
 
 /** Reads the pods anew, after the ledger (rule R21), and asks those that are to restart. Throws ClusterError. */
-export async function observe(given: GroupObservation, context: Context): Promise<RestartSnapshot> {
-  const open = given.ledger.claims.find(isOpenRestart);
-  if (open !== undefined) {
-    const underWay = lastWait(context.memoryOf(given.key), open);
-    return { ...groupOf(given, context), underWay, candidates: [] };
-  }
-  // This comes first: the requests after it may take long, and what they are about must be as new as the triggers.
-  const { triggers, observed } = await observeTriggers(context, given);
+export async function observe(observed: GroupObservation, context: Context): Promise<RestartSnapshot> {
   const group = groupOf(observed, context);
   const { key, zones, claims } = group;
   const memory = context.memoryOf(key);
+  const open = claims.find(isOpenRestart);
+  if (open !== undefined) return { ...group, underWay: lastWait(memory, open), candidates: [] };
   const shown = zones.flatMap((zone) =>
     zone.pods
       .filter((pod) => (pod.restart !== undefined || isToPark(pod)) && !isParkedBy(claims, pod))
@@ -93,7 +88,12 @@ export async function observe(given: GroupObservation, context: Context): Promis
   const gatheredMs = gatheredFor(context, key, members);
   const elsewhere = members.length === 0 ? {} : await readElsewhere(databaseOf(context, zones), zones);
   const { lastRestartMs } = observed.ledger;
-  const later = { underWay: undefined, unparking: waitToStart(memory, claims), lastRestartMs, triggers };
+  const later = {
+    underWay: undefined,
+    unparking: waitToStart(memory, claims),
+    lastRestartMs,
+    triggers: triggersOf(observed),
+  };
   return { ...known, ...later, candidates, leftOver, gatheredMs, ...elsewhere };
 }
 

@@ -9,6 +9,7 @@ import { withDrift } from "./drift/reconcile.ts";
 import { ask, isManaged, name, observe } from "./observe.ts";
 import { reportStops } from "./report-parked.ts";
 import { reportTemplates } from "./report-template.ts";
+import { needsList } from "./trigger/observe.ts";
 
 const asksManaged = askedBy(isManaged);
 
@@ -22,6 +23,7 @@ const byPhases: ClaimingFunction<RestartSnapshot, RestartTarget> = {
     return asks === "gone" ? "no" : asks;
   },
   endOf,
+  needsList,
   observe,
   decide,
   ask,

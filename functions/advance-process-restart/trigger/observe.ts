@@ -2,25 +2,21 @@
 
 import type { Context } from "../../shared/contract/context.ts";
 import { ofStatefulSets } from "../../shared/groups/zones.ts";
-import { type GroupObservation, observeGroup } from "../../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
+import { isOpenRestart } from "../claims.ts";
 import { decideTriggers, type TriggerDecision } from "./decide-trigger.ts";
 
-export interface TriggerObservation {
-  readonly triggers: TriggerDecision;
-  /** What they were decided by. Nothing else that this pass decides may rest on an older one. */
-  readonly observed: GroupObservation;
+/** What the triggers of a group ask for, by one observation. */
+export function triggersOf({ ledger, zones }: GroupObservation): TriggerDecision {
+  return decideTriggers(ofStatefulSets(zones), ledger.knownTriggers ?? new Map());
 }
 
 /**
- * An old view may show the trigger of before, or lack the phase of a pod that was asked, so that all is listed before anything
- * comes of it. Throws ClusterError.
+ * True where a trigger has consequences: an old view may show the one of before, or lack the phase of a pod that was asked. None
+ * has any while a restart is under way.
  */
-export async function observeTriggers(context: Context, observed: GroupObservation): Promise<TriggerObservation> {
-  const { ledger } = observed;
-  const known = ledger.knownTriggers ?? new Map();
-  const decision = decideTriggers(ofStatefulSets(observed.zones), known);
-  const isOfConsequence = decision.targets.length > 0 || decision.known !== undefined;
-  if (!isOfConsequence || context.mode === "shadow") return { triggers: decision, observed };
-  const listed = await observeGroup(context, ledger, { permitSinceMs: undefined, consistent: true });
-  return { triggers: decideTriggers(ofStatefulSets(listed.zones), known), observed: listed };
+export function needsList(observed: GroupObservation, { mode }: Context): boolean {
+  if (mode === "shadow" || observed.ledger.claims.some(isOpenRestart)) return false;
+  const { targets, known } = triggersOf(observed);
+  return targets.length > 0 || known !== undefined;
 }

@@ -17,6 +17,8 @@ import { type EventSource, reportVerdict } from "./record.ts";
 
 /** A function's own part of a reconcile: its observation, its decision, and its acts. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {
+  /** True where what was observed is to be listed consistently before anything is decided by it. Absent: it never is. */
+  needsList?(observed: GroupObservation, context: Context): boolean;
   /** May read more than what was observed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context): Snapshot | Promise<Snapshot>;
   decide(snapshot: Snapshot): Verdict<Target>;
@@ -108,7 +110,10 @@ async function observeToPermit<Snapshot, Target>(
 ): Promise<GroupAttempt<Snapshot>> {
   const memory = context.memoryOf(ledger.key);
   const decideOn = async (permitSinceMs: number | undefined): Promise<GroupAttempt<Snapshot>> => {
-    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent });
+    const seen = await observeGroup(context, ledger, { permitSinceMs, consistent });
+    const needsList = !consistent && reconciler.needsList?.(seen, context) === true;
+    // The write rests on this observation as well, so that nothing of the older one is kept.
+    const observed = needsList ? await observeGroup(context, ledger, { permitSinceMs, consistent: true }) : seen;
     const snapshot = await reconciler.observe(observed, context);
     const verdict = verdictBy(reconciler, observed, snapshot);
     return { observed, snapshot, verdict, tooNew: refuseNewLedger(context, observed) };
