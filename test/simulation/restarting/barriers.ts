@@ -53,7 +53,7 @@ export class Barriers {
       if (claims.length > 0 && members.has(uid)) off.add(uid);
   }
 
-  /** With the last member its claim goes. A member that a person has taken out has shown no phase by then, and any other one has. */
+  /** With the last member its claim goes. A member that a person has taken out has shown no phase by then, and any other has. */
   #noteGone(barrier: Barrier): readonly string[] {
     if (barrier.claims.length === 0) return [];
     barrier.claims = [];

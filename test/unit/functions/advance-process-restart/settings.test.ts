@@ -82,7 +82,7 @@ test("it matters with which files processes were started where some have other s
   assert.equal(dependsOnStarted({ expected: one, mounted: one }), false);
 });
 
-test("files dispute the first key that one of them changes, and that has several values", () => {
+test("the disputed key is the first of several values that a change of files touches", () => {
   const [one, other] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b\nplugins.security.disabled: true")];
   const changed = { expected: other, mounted: one };
   assert.equal(disputedKey([changed, { expected: one, mounted: one }]), "cluster.name");
