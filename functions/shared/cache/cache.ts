@@ -163,7 +163,7 @@ export function listBudgets(cluster: LookUps, namespace: string | undefined): Pr
 /** A pod by a GET; undefined where it is gone. Throws ClusterError. */
 export async function getPod(cluster: LookUps, key: ObjectKey): Promise<Pod | undefined> {
   const object = await find(cluster, "pods", key);
-  return object && parsePod(object);
+  return object === undefined ? undefined : parsePod(object);
 }
 
 /** When and by which LIST the StatefulSets of a view were read. */

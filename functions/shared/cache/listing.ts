@@ -202,7 +202,7 @@ export async function getOwnerOf(
 /** A StatefulSet by a GET; undefined where it is gone. Throws ClusterError. */
 export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<StatefulSet | undefined> {
   const object = await find(cluster, "statefulsets", key);
-  return object && parseStatefulSet(object);
+  return object === undefined ? undefined : parseStatefulSet(object);
 }
 
 /**

@@ -135,6 +135,8 @@ suite("what a person wants now", () => {
     const { pod, ...rest } = marked(a, 1, "schedule");
     assert.equal(mayPark({ ...rest, pod: { ...pod, stop: "true" } }), false, "its restart comes first");
     assert.equal(next([{ ...rest, pod: { ...pod, stop: "true" } }]), "begin a-1");
+    const turn = marked(a, 1, "schedule-rolling", away);
+    assert.equal(next([{ ...turn, pod: { ...turn.pod, stop: "true" } }]), "manager-busy", "it has not failed");
     assert.equal(mayPark(marked(a, 1, undefined)), false, "no person wants it");
     assert.equal(mayPark({ ...parkable(1), answer: { silence: "it answered 500" } }), false);
     assert.equal(mayPark({ ...parkable(1), publication: "missing" }), false);

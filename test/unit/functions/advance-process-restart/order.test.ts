@@ -1,7 +1,7 @@
 /** The order in which processes restart in their turn. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byTurn, type InOrder } from "../../../../functions/advance-process-restart/decide-order.ts";
+import { byName, byTurn, type InOrder } from "../../../../functions/advance-process-restart/decide-order.ts";
 import { pod, statefulSet } from "../advance-zone-rollout/given.ts";
 
 /** As `NAME` with `!` for a pod that is not available, and `*` for one that is eligible as master. */
@@ -25,6 +25,8 @@ test("the highest ordinal of the first StatefulSet by name comes first", () => {
     ["a-9", "a-10", "a-1", "b-3"],
   ])
     assert.equal(sorted(...texts), "a-10 a-9 a-1 b-3");
+  const [first, other] = [inOrder("a-1"), inOrder("b-3")];
+  assert.ok(byName(first, other) < 0 && byName(other, first) > 0);
 });
 
 test("pods that are not eligible as master come before those that are, whichever StatefulSet has them", () => {

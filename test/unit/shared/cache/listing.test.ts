@@ -7,6 +7,7 @@ import {
   getGroupOf,
   getOwnerOf,
   listGroups,
+  listOrphans,
   listPodsMadeFor,
   readAgain,
 } from "../../../../functions/shared/cache/listing.ts";
@@ -89,6 +90,12 @@ test("pods made for a StatefulSet have its name, are not terminating, and belong
     ["a-0", "a-1"],
   );
   assert.deepEqual(asked, [`list pods ${namespace} statefulset.kubernetes.io/pod-name`], "a consistent LIST");
+  const orphans = await listOrphans(cluster, namespace);
+  assert.deepEqual(
+    orphans.map(({ name }) => name),
+    ["a-1"],
+    "without those that a StatefulSet owns",
+  );
 });
 
 test("every group is listed once, for the served namespaces, one of them, or all", async () => {

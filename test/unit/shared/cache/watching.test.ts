@@ -299,3 +299,11 @@ test("a change of a pod or of a StatefulSet is reported with its group, and to t
   const [, alone] = await reported(() => touch("pods", "group-b-0", { "rollout-group": "other", one: "3" }));
   assert.deepEqual(alone, ["db undefined"], "the label of a pod does not count where it has a StatefulSet");
 });
+
+test("a group whose pods no StatefulSet controls is listed, because no watch serves it", async () => {
+  const { harness, cache } = await watching();
+  const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
+  const owned = { namespace, group: "owner:Database.example.com/orders" };
+  assert.deepEqual((await played(harness.timeline, cache.read(owned, need))).workloads, []);
+  assert.deepEqual(harness.requests, ["list statefulsets", "list persistentvolumeclaims", "list pods"]);
+});

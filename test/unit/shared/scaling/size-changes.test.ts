@@ -54,6 +54,11 @@ test("any other change of the size is refused, and the message says what the cla
   assert.match(refused(confirmed("a:0-1"), { newStart: 1 }), /takes the ordinals 0-1, and this change takes 0,4$/);
   assert.match(refused(confirmed("a:2-4")), /takes the ordinals 2-4, and this change takes 3-4$/, "it keeps 2");
   assert.match(refused(confirmed("a:0,3-4")), /takes the ordinals 0,3-4, and this change takes 3-4$/, "it keeps 0");
+  assert.match(
+    refused(confirmed("a:0-4"), { to: 1 }),
+    /takes the ordinals 0-4, and this change takes 1-4$/,
+    "one stays",
+  );
   assert.match(refused(claim, { uid: "another" }), /uid uid-of-a, and this one has another$/);
   assert.match(refused(confirmed("a:3-4", { phase: "preparing" })), /its pods have not all said that they may leave$/);
   assert.match(refused(confirmed("a:3-4", { phase: "undoing" })), /its pods have not all said/);
@@ -75,8 +80,8 @@ test("of several claims of a StatefulSet the first scale-down counts, or else th
   const [first, second] = [confirmed("a:3-4"), confirmed("a:1", { id: "second" })];
   assert.deepEqual(join([first, second]), { kind: "joins", claim: first });
   const unknown = (id: string) => ({ ...foreignClaim("a"), id, kind: id }) as Claim;
-  const joining = join([unknown("one"), unknown("other")]);
-  assert.match(joining.kind === "held" ? joining.message : "", /one/);
+  const joining = join([unknown("rotate-tapes"), unknown("wipe-disks")]);
+  assert.match(joining.kind === "held" ? joining.message : "", /rotate-tapes/);
   assert.equal(join([{ ...foreignClaim("a"), kind: "scale-down" } as never as Claim, first]).kind, "joins");
 });
 
