@@ -137,9 +137,15 @@ export function mayBeNext<T extends Pick<RuleView, "zone" | "pod">>(
   group: RuleGroup,
   [next, ...later]: readonly T[],
 ): readonly T[] {
-  const isPodDown = ({ zone, pod }: T) => isDown({ group, zone, pod });
   if (next === undefined) return [];
-  return isPodDown(next) && refuseByRollout(next) !== undefined ? [next, ...later.filter(isPodDown)] : [next];
+  return waitsForRollout(group, next)
+    ? [next, ...later.filter(({ zone, pod }) => isDown({ group, zone, pod }))]
+    : [next];
+}
+
+/** True for a pod that is down and waits for its rollout, so that others that are down may go before it. */
+export function waitsForRollout(group: RuleGroup, { zone, pod }: Pick<RuleView, "zone" | "pod">): boolean {
+  return isDown({ group, zone, pod }) && refuseByRollout({ zone, pod }) !== undefined;
 }
 
 /** A pod that is not available needs none of these rules: a mended file must reach it. */

@@ -22,7 +22,7 @@ import { askNodes, namesElsewhere } from "./database/nodes.ts";
 import { decide, inTurn, mayBeginNow, mayPark, type RestartSnapshot } from "./decide.ts";
 import { byName } from "./decide-order.ts";
 import { isParkingWanted, isToPark, restartParked } from "./decide-parked.ts";
-import type { DatabaseAnswer, RuleGroup } from "./decide-rules.ts";
+import { type DatabaseAnswer, mayBeNext, type RuleGroup, waitsForRollout } from "./decide-rules.ts";
 import { readFiles, waitedFor } from "./files.ts";
 import { readPublication } from "./read-service.ts";
 import { triggersOf } from "./trigger/observe.ts";
@@ -135,8 +135,8 @@ function gatheredFor({ cluster, memoryOf }: Context, key: GroupKey, members: rea
 }
 
 /**
- * Reads the pods that a person wants to restart now, those that have failed, and the next one of those that restart in turn.
- * Throws ClusterError.
+ * Reads the pods that a person wants to restart now, those that have failed, and those of the turn that may be next. Throws
+ * ClusterError.
  */
 async function readCandidates(
   context: Context,
@@ -163,10 +163,11 @@ async function readCandidates(
   if (turn.length === 0) return [...read, ...(await readWhile(context, unparked, asIs, () => true))];
   const isFailed = ({ pod }: Candidate) => pod.restart?.phase === "failed";
   read.push(...(await readWhile(context, others, asIs, (found) => !found.some(isFailed))));
-  const isNone = (found: readonly Candidate[]) => inTurn({ ...group, candidates: found }).length === 0;
-  const ordered = await readWhile(context, inTurn({ ...group, candidates: turn }), asIs, isNone);
-  const [next] = inTurn({ ...group, candidates: ordered });
-  return [...read, ...(await Promise.all(ordered.map((one) => (one.pod === next?.pod ? ask(one) : one))))];
+  const ofTurn = (candidates: readonly Candidate[]) => inTurn({ ...group, candidates });
+  const isBehindRollout = (found: readonly Candidate[]) => ofTurn(found).every((one) => waitsForRollout(group, one));
+  const ordered = await readWhile(context, ofTurn(turn), asIs, isBehindRollout);
+  const next = new Set(mayBeNext(group, ofTurn(ordered)).map(({ pod }) => pod));
+  return [...read, ...(await Promise.all(ordered.map((one) => (next.has(one.pod) ? ask(one) : one))))];
 }
 
 function listOf({ pod }: Candidate): "now" | "failed" | "turn" | "together" | "park" {
