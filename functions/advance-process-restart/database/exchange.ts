@@ -4,6 +4,7 @@
  */
 
 import { type DatabaseName, type ManagerUrl, restartDatabaseSecret } from "../../shared/annotations/restart.ts";
+import { BoundedMap } from "../../shared/base/bounded-map.ts";
 import { fieldsOf } from "../../shared/base/fields.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import type { Zone } from "../../shared/groups/zones.ts";
@@ -54,11 +55,26 @@ const mostAsked = 3;
 const askWithinMs = 4_500;
 /** How long one member may take, in milliseconds, unless told: short, because the next one may answer. */
 const answerWithinMs = 2_000;
+/**
+ * For so long a member that could not answer is asked after the others, in milliseconds. A pod may be ready although its process
+ * does not run, and of many members only a few are asked at once.
+ */
+const passedOverMs = 30_000;
+const rememberedFailures = 10_000;
+
+/** When members could not answer, by the uids of their pods and the monotonic clock. Losing it costs a few questions. */
+const failures = new WeakMap<object, BoundedMap<string, number>>();
+
+function failuresOver(cluster: object): BoundedMap<string, number> {
+  const known = failures.get(cluster) ?? new BoundedMap<string, number>(rememberedFailures);
+  failures.set(cluster, known);
+  return known;
+}
 
 /**
  * The database of a group; undefined where its StatefulSets name none.
  *
- * @param last the uid of a pod that is being stopped or started: it is asked after all others
+ * @param last the uid of a pod that is being stopped or started: it is asked after all others that may answer
  */
 export function databaseOf(
   context: Context,
@@ -72,7 +88,15 @@ export function databaseOf(
     pods.map((pod, place) => ({ statefulSet, pod, place })),
   );
   const standing = members.filter(({ pod }) => !pod.terminating && !pod.finished && !pod.pending);
-  const rankOf = ({ pod }: DatabaseMember) => (pod.uid === last ? 2 : pod.readySinceMs === undefined ? 1 : 0);
+  const failed = failuresOver(context.cluster);
+  const oldestMs = context.cluster.monotonicMs() - passedOverMs;
+  // Of those that could not answer the one that was asked first comes first, so that each has its turn.
+  const rankOf = ({ pod: { uid, readySinceMs } }: DatabaseMember) => {
+    const failedMs = failed.get(uid) ?? Number.NEGATIVE_INFINITY;
+    if (failedMs > oldestMs) return 3 + failedMs;
+    if (uid === last) return 2;
+    return readySinceMs === undefined ? 1 : 0;
+  };
   // Those that are asked are of different StatefulSets where they can be: all nodes of one zone may be down at once.
   return {
     context,
@@ -100,13 +124,16 @@ export async function askMembers<T>(
 ): Promise<Answered<T>> {
   const { context, members, product } = database;
   const notAfterMs = context.cluster.monotonicMs() + askWithinMs;
+  const failed = failuresOver(context.cluster);
   let unknown: string | undefined;
   let isLost = members.length > 0;
   for (const member of members.slice(0, mostAsked)) {
     const answered = await converse((question, options) =>
       askMember(database, member, question, { notAfterMs, timeoutMs: answerWithinMs, ...options }),
     );
+    failed.delete(member.pod.uid);
     if ("value" in answered) return answered;
+    failed.set(member.pod.uid, context.cluster.monotonicMs());
     unknown ??= answered.unknown;
     isLost &&= answered.isLost === true;
   }
