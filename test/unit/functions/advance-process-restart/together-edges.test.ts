@@ -12,7 +12,20 @@ import { decideTogether } from "../../../../functions/advance-process-restart/co
 import { togetherPhases as phases } from "../../../../functions/advance-process-restart/coordinated/phases.ts";
 import { nowMs } from "../advance-zone-rollout/given.ts";
 import { managed } from "./given.ts";
-import { a, ago, b, claimIn, guardOf, memberOf, messageOf, move, of, stepIn } from "./together-given.ts";
+import {
+  a,
+  ago,
+  b,
+  claimIn,
+  guardOf,
+  type MemberGiven,
+  memberOf,
+  messageOf,
+  move,
+  no,
+  of,
+  stepIn,
+} from "./together-given.ts";
 
 /** The grace period of members, and the time that clients have before it. */
 const graceMs = 35_000;
@@ -80,6 +93,17 @@ suite("how it ends", () => {
   test("a withdrawn restart whose processes all run has not failed, however late that is seen", () => {
     const step = stepIn(phases.withdrawing, [], { ...ago(hourMs) });
     assert.deepEqual([guardOf(step), messageOf(step)], ["end", "the restart is withdrawn"]);
+  });
+
+  test("a withdrawn restart does not wait until a process joins that it has not stopped, because there was none", () => {
+    const joining: MemberGiven = { status: { processId: "7 2" }, membership: no };
+    const step = (before: string, other: MemberGiven = joining) =>
+      stepIn(phases.withdrawing, [{}, other], { claim: { processes: { [a]: "7 1", [b]: before } } });
+    assert.equal(messageOf(step("")), "the restart is withdrawn");
+    assert.equal(guardOf(step("7 1")), "restart-joining", "it was stopped");
+    assert.equal(guardOf(step("", { status: { state: "starting", processId: undefined } })), "restart-starting");
+    const claim = { processes: { [a]: "", [b]: "" } };
+    assert.equal(guardOf(stepIn(phases.starting, [joining, joining], { claim })), "restart-joining", "it goes on");
   });
 
   test("a killed process of a withdrawn restart is waited for once it has the start", () => {
