@@ -70,16 +70,18 @@ export function blockedByFilesOf(members: readonly TogetherMember[]): Blocked | 
 }
 
 /**
- * A process that was never stopped is back only where the restart is withdrawn. A pod that was made anew was not stopped either,
- * and one that ran no process when its claim named it had none to stop. Its node may be no member then, because it has the files
- * of the restart: the budget counts it as down until it is ready.
+ * A process that was never stopped is back only where the restart is withdrawn. A pod that was made anew was not stopped either.
+ * Nor was one that ran no process when its claim named it, where the restart has not come to the database yet: no process stops
+ * before that. Its node may be no member then, because it has the files of the restart: the budget counts it as down until it is
+ * ready.
  */
 export function isBack(member: AnsweringMember): boolean {
   const { claim, pod, answer, membership } = member;
   if (answer.state !== "started") return false;
   const before = claim.processes?.[pod.name];
   const isSame = !isAnew(member) && answer.processId === before;
-  if (claim.phase === togetherPhases.withdrawing && (isSame || isAnew(member) || before === "")) return true;
+  const isUntouched = isSame || isAnew(member) || (before === "" && claim.hold === undefined);
+  if (claim.phase === togetherPhases.withdrawing && isUntouched) return true;
   return !isSame && isTrue(membership);
 }
 

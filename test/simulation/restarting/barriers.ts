@@ -63,8 +63,8 @@ export class Barriers {
   }
 
   #noteOne(stem: string, claims: readonly RawClaim[]): readonly string[] {
-    const none = { claims: [], isFixed: false, isWithdrawn: false, members: new Map(), out: new Set<string>() };
-    const barrier: Barrier = this.#barriers.get(stem) ?? { ...none, off: new Set() };
+    const none = { claims: [], isFixed: false, isWithdrawn: false };
+    const barrier = this.#barriers.get(stem) ?? { ...none, members: new Map(), out: new Set(), off: new Set() };
     this.#barriers.set(stem, barrier);
     barrier.claims = claims;
     if (claims.some(({ phase }) => phase === "withdrawing")) barrier.isWithdrawn = true;

@@ -97,9 +97,15 @@ suite("how it ends", () => {
 
   test("a withdrawn restart does not wait until a process joins that it has not stopped, because there was none", () => {
     const joining: MemberGiven = { status: { processId: "7 2" }, membership: no };
-    const step = (before: string, other: MemberGiven = joining) =>
-      stepIn(phases.withdrawing, [{}, other], { claim: { processes: { [a]: "7 1", [b]: before } } });
+    const step = (before: string, other: MemberGiven = joining, hold = {}) =>
+      stepIn(phases.withdrawing, [{}, other], { claim: { processes: { [a]: "7 1", [b]: before }, ...hold } });
     assert.equal(messageOf(step("")), "the restart is withdrawn");
+    for (const hold of [true, false])
+      assert.equal(
+        guardOf(step("", joining, { hold })),
+        "restart-joining",
+        "one that came later may have been stopped",
+      );
     assert.equal(guardOf(step("7 1")), "restart-joining", "it was stopped");
     assert.equal(guardOf(step("", { status: { state: "starting", processId: undefined } })), "restart-starting");
     const claim = { processes: { [a]: "", [b]: "" } };
