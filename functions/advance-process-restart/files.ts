@@ -124,12 +124,18 @@ export const isEmpty = ({ data = {} }: Pick<SecretObject, "data">): boolean => O
 function changeOf({ metadata, data }: SecretObject, mounted: SecretObject): FilesChange | undefined {
   const [expected, before] = [readSettings(data), readSettings(mounted.data)];
   if ("unreadable" in expected) return undefined;
-  const noted = notedSettings(mounted);
+  const noted = knownSettings(mounted);
   return { mode: read(restartMode, metadata), expected, mounted: "unreadable" in before ? undefined : before, noted };
 }
 
-/** By their sums the settings of files that are or were mounted. What is malformed is added to `malformed`. */
-export function notedSettings({ metadata }: SecretObject, malformed: Malformed[] = []): Map<string, Coordinating> {
+/** What is noted, and the settings of the files that are mounted now. What is malformed is added to `malformed`. */
+export function knownSettings(mounted: SecretObject, malformed: Malformed[] = []): Map<string, Coordinating> {
+  const [noted, now] = [notedSettings(mounted, malformed), readSettings(mounted.data)];
+  return "unreadable" in now ? noted : noted.set(sumOfSecret(mounted), now);
+}
+
+/** By their sums the settings of files that were mounted. */
+function notedSettings({ metadata }: SecretObject, malformed: Malformed[] = []): Map<string, Coordinating> {
   const noted = read(restartSettings, metadata, malformed) ?? new Map();
   return new Map([...noted].map(([sum, settings]) => [sum, new Map(Object.entries(settings))]));
 }

@@ -52,8 +52,8 @@ export const guards: Guards = {
     "write the Role, or make the Secret smaller, or without immutable",
   ),
   "restart-config-unreadable": person(
-    "a main file cannot be parsed, so that it restarts nothing",
-    "mend the file that the message names",
+    "a main file cannot be parsed, or nothing shows which settings a process runs with, so that nothing restarts",
+    "mend the file that the message names, or write the mode",
   ),
   "restart-config-disagrees": person(
     "files change what all nodes of the group must have in common, and other expected files of the group do not agree",

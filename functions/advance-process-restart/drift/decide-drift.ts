@@ -8,7 +8,14 @@ import type { StatefulSet } from "../../shared/workloads/statefulsets.ts";
 import type { RestartTarget } from "../decide.ts";
 import { type FilesCopy, isOtherSum } from "../decide-files.ts";
 import { driftReason, isAskedFor, isWaitingForFiles, type MarkTarget, reasonAfter } from "../decide-mark.ts";
-import { differingKey, type FilesChange, isUnknownBefore, whyTogether } from "./decide-settings.ts";
+import {
+  differingKey,
+  type FilesBefore,
+  type FilesChange,
+  isUnknownBefore,
+  unknownSetting,
+  whyTogether,
+} from "./decide-settings.ts";
 
 /** The files of one StatefulSet, and what its processes were started with. */
 export interface DriftZone extends FilesChange {
@@ -64,19 +71,25 @@ function isTakenBack({ zone: { pods }, sum, running }: DriftZone): boolean {
 
 type Way = "rolling" | "coordinated";
 
-/** Asks for nothing while a restart is under way: the restart after it brings what has changed meanwhile. */
+/**
+ * Asks for nothing while a restart is under way: the restart after it brings what has changed meanwhile. `unusable`: what the
+ * processes of other StatefulSets run with, whose files cannot be read or written.
+ */
 export function decideDrift(
   all: readonly Zone<StatefulSet>[],
   known: readonly DriftZone[],
   nowMs: number,
+  unusable: readonly FilesBefore[] = [],
 ): DriftDecision {
   const stale = known.flatMap(withdraw);
   if (stale.length > 0) return { targets: stale, blocked: undefined };
   const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || waitingAlone(one).length > 0;
   const drifting = known.filter((one) => one.mode !== "by-hand" && isDrifting(one));
-  const unreadable = drifting.find((one) => one.mode === undefined && isUnknownBefore(one));
-  if (unreadable !== undefined) return { targets: [], blocked: blockedByMounted(unreadable) };
-  const [rolling, coordinated] = [of(drifting, "rolling"), of(drifting, "coordinated")];
+  const wayOf = (one: DriftZone): Way =>
+    whyTogether(one, [...known, ...unusable]) === undefined ? "rolling" : "coordinated";
+  const [unknown] = drifting.flatMap((one) => blockedByUnknown(one, wayOf(one)) ?? []);
+  if (unknown !== undefined) return { targets: [], blocked: unknown };
+  const { rolling = [], coordinated = [] } = Object.groupBy(drifting, wayOf);
   const [first = asking(known)] = coordinated;
   const blocked = first && (blockedByOthers(known, first) ?? blockedByRollout(all, nowMs) ?? blockedByTakenOut(known));
   const together =
@@ -93,14 +106,6 @@ function settle({ zone: { workload: statefulSet, pods } }: DriftZone): readonly 
   const off = pods.filter((pod) => isFree(pod) && reasonAfter(pod.restartReason) !== pod.restartReason);
   const byReason = Map.groupBy(off, ({ restartReason }) => reasonAfter(restartReason));
   return [...byReason].map(([reason = null, some]) => ({ kind: "mark", statefulSet, pods: some, phase: null, reason }));
-}
-
-function of(zones: readonly DriftZone[], way: Way): readonly DriftZone[] {
-  return zones.filter((one) => wayOf(one) === way);
-}
-
-function wayOf(one: DriftZone): Way {
-  return whyTogether(one) === undefined ? "rolling" : "coordinated";
 }
 
 function driftingPods(one: DriftZone): readonly Pod[] {
@@ -239,7 +244,22 @@ function blockedByTakenOut(known: readonly DriftZone[]): Blocked | undefined {
   return { guard: "restart-config-together", message };
 }
 
-function blockedByMounted(one: DriftZone): Blocked {
-  const message = `the mounted main file of ${one.zone.workload.name} cannot be parsed, so that nothing shows what ${secretOf(one)} changes: write ${restartMode.key} on it`;
-  return { guard: "restart-config-unreadable", message };
+/** Nothing shows whether each process may restart alone, and no mode says so. */
+function blockedByUnknown(one: DriftZone, way: Way): Blocked | undefined {
+  if (one.mode !== undefined) return undefined;
+  const why = isUnknownBefore(one)
+    ? `the mounted main file of ${one.zone.workload.name} cannot be parsed, so that nothing shows what ${secretOf(one)} changes`
+    : whyUnknown(one, way);
+  return why === undefined
+    ? undefined
+    : { guard: "restart-config-unreadable", message: `${why}: write ${restartMode.key} on it` };
+}
+
+function whyUnknown(one: DriftZone, way: Way): string | undefined {
+  const setting = way === "rolling" ? unknownSetting(one) : undefined;
+  const pod = setting && one.zone.pods.find(({ uid }) => one.running.get(uid) === setting.sum);
+  return (
+    pod &&
+    `nothing is noted of the files that ${pod.name} was started with, and earlier ones had another ${setting.key} than ${secretOf(one)}`
+  );
 }

@@ -49,46 +49,72 @@ export function differingKey(one: Coordinating, other: Coordinating): string | u
   return Object.keys(defaults).find((key) => settingOf(one, key) !== settingOf(other, key));
 }
 
-/** What of one StatefulSet decides how its processes restart for other files. */
-export interface FilesChange {
-  /** Absent: the settings that change decide. */
-  readonly mode?: RestartMode | undefined;
-  readonly expected: Coordinating;
+/** The settings with which the processes of one StatefulSet run, as far as they are known. */
+export interface FilesBefore {
   /** Undefined where the mounted main file cannot be parsed. */
   readonly mounted: Coordinating | undefined;
-  /** The same of files that are or were mounted, by their sums. */
+  /** The same of files that are or were mounted, by their sums, as far as it is known. */
   readonly noted?: ReadonlyMap<string, Coordinating>;
   /** The sums that processes of the StatefulSet were started with, as far as they are known. */
   readonly started?: readonly string[];
+}
+
+/** What of one StatefulSet decides how its processes restart for other files. */
+export interface FilesChange extends FilesBefore {
+  /** Absent: the settings that change decide. */
+  readonly mode?: RestartMode | undefined;
+  readonly expected: Coordinating;
 }
 
 /**
  * What the processes run with. After a restart of all that was called off this is not what is mounted. Where nothing is noted of
  * their files, or no process is known, it is taken to be that.
  */
-function settingsBefore({ mounted, noted, started = [] }: FilesChange): readonly Coordinating[] {
+function settingsBefore({ mounted, noted, started = [] }: FilesBefore): readonly Coordinating[] {
   const before = started.length === 0 ? [mounted] : started.map((sum) => noted?.get(sum) ?? mounted);
   return before.filter((settings) => settings !== undefined);
 }
 
 /** True where it matters with which files the processes were started: they may have other settings than are mounted. */
-export function dependsOnStarted({ mounted, noted = new Map() }: FilesChange): boolean {
+export function dependsOnStarted({ mounted, noted = new Map() }: FilesBefore): boolean {
   return [...noted.values()].some((settings) => mounted === undefined || differingKey(settings, mounted) !== undefined);
 }
 
 /** True where the mounted main file cannot be parsed, and nothing is noted of what a process that runs was started with. */
-export function isUnknownBefore({ mounted, noted = new Map(), started = [] }: FilesChange): boolean {
+export function isUnknownBefore({ mounted, noted = new Map(), started = [] }: FilesBefore): boolean {
   if (mounted !== undefined) return false;
   return started.length === 0 || started.some((sum) => !noted.has(sum));
 }
 
-/** Why processes must restart together for these files; undefined where each may restart alone. */
-export function whyTogether(change: FilesChange): string | undefined {
+/** What nothing shows: with which value of the key the process runs that was started with the files of this sum. */
+export interface UnknownSetting {
+  readonly sum: string;
+  readonly key: string;
+}
+
+/**
+ * Undefined where it matters for no process with which files it was started, or this is known of each. It matters where earlier
+ * files had another value than is expected now: the process may run with that, and one with the expected files could not join it.
+ */
+export function unknownSetting({ expected, noted = new Map(), started = [] }: FilesChange): UnknownSetting | undefined {
+  const sum = started.find((one) => !noted.has(one));
+  if (sum === undefined) return undefined;
+  const keys = [...noted.values()].map((earlier) => differingKey(expected, earlier));
+  const key = keys.find((one) => one !== undefined);
+  return key === undefined ? undefined : { sum, key };
+}
+
+/**
+ * Why processes must restart together for these files; undefined where each may restart alone. `others`: those of the group that
+ * a process which starts with these files is to join. After a restart of all that was called off, a rollout may have given one
+ * StatefulSet the new settings, while another one still runs with those of before.
+ */
+export function whyTogether(change: FilesChange, others: readonly FilesBefore[] = []): string | undefined {
   const { mode, expected } = change;
   if (mode === "rolling") return undefined;
   if (mode === "coordinated") return `${restartMode.key} says ${mode}`;
-  const keys = settingsBefore(change).map((before) => differingKey(expected, before));
-  const key = keys.find((one) => one !== undefined);
+  const before = [change, ...others].flatMap(settingsBefore);
+  const key = before.map((settings) => differingKey(expected, settings)).find((one) => one !== undefined);
   return key && `they change ${key}`;
 }
 

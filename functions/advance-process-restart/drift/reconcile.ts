@@ -18,8 +18,9 @@ import { isOpenRestart } from "../claims.ts";
 import type { RestartSnapshot, RestartTarget } from "../decide.ts";
 import { isNote, togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
-import { filesOf, isEmpty, isRefused, notedSettings, noteToWrite, readSecrets } from "../files.ts";
+import { filesOf, isEmpty, isRefused, knownSettings, noteToWrite, readSecrets } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill, rolloutGuard } from "./decide-drift.ts";
+import type { FilesBefore } from "./decide-settings.ts";
 import { readSettings } from "./settings.ts";
 
 type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
@@ -117,15 +118,23 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   const read = await mapLimit(named, askedAtOnce, (zone) => readZone(context, observed.key, zone));
   const known = read.filter((one): one is DriftZone => !("guard" in one));
   const fills = decideFill(known);
-  const decided = decideDrift(zones, known, observed.nowMs);
-  const unusable = read.find((one) => "guard" in one);
-  if (unusable === undefined) return { ...decided, fills };
+  const unusable = read.filter((one): one is UnusableZone => "guard" in one);
+  const before = unusable.flatMap((one) => one.before ?? []);
+  const decided = decideDrift(zones, known, observed.nowMs, before);
+  const [first] = unusable;
+  if (first === undefined) return { ...decided, fills };
   // All must agree before they restart together. What restarts alone, such as for a mended file, waits for no other.
   const targets = decided.targets.filter(({ phase }) => phase !== "schedule-coordinated");
-  return { targets, blocked: undefined, unusable, fills };
+  return { targets, blocked: undefined, unusable: first, fills };
 }
 
-async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | Blocked> {
+/** A StatefulSet whose files cannot be read or written, and what its processes run with. */
+interface UnusableZone extends Blocked {
+  /** Absent: one of its Secrets cannot be read. */
+  readonly before?: FilesBefore;
+}
+
+async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>): Promise<DriftZone | UnusableZone> {
   const { workload } = zone;
   const secrets = await readSecrets(context, workload);
   if ("guard" in secrets) return secrets;
@@ -133,20 +142,20 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   let asked: ReturnType<typeof askProcesses> | undefined;
   const ask = () => (asked ??= askProcesses(context, workload, zone.pods));
   const files = await filesOf(context, key, workload, { ...secrets, ask });
-  if (files.kind === "blocked") return files.blocked;
-  const [settings, before] = [readSettings(expected.data), readSettings(mounted.data)];
-  if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable };
+  const [settings, now] = [readSettings(expected.data), readSettings(mounted.data)];
   const known = await ask();
   const [unknownMode, unknownNote]: [Malformed[], Malformed[]] = [[], []];
   const mode = read(restartMode, expected.metadata, unknownMode);
-  const noted = notedSettings(mounted, unknownNote);
+  const noted = knownSettings(mounted, unknownNote);
+  const before = { mounted: "unreadable" in now ? undefined : now, noted, started: startedWith(known) };
+  if (files.kind === "blocked") return { ...files.blocked, before };
+  if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable, before };
   await reportMalformed(context, key, workload, { name: expected.metadata.name, malformed: unknownMode });
   await reportMalformed(context, key, workload, { name: mounted.metadata.name, malformed: unknownNote });
   const note = noteToWrite(mounted);
   return {
     ...{ zone, sum: files.sum, mode: unknownMode.length > 0 ? "by-hand" : mode },
-    ...{ expected: settings, mounted: "unreadable" in before ? undefined : before, noted },
-    ...{ started: startedWith(known), ...processesOf(known) },
+    ...{ expected: settings, ...before, ...processesOf(known) },
     isBlockedAlone: files.together !== undefined,
     note: note !== undefined && isRefused(context, key, note) ? undefined : note,
     ...(files.kind === "differs" ? { fill: files.copy, isEmpty: isEmpty(mounted) } : {}),

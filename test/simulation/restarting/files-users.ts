@@ -145,6 +145,10 @@ export class FilesUsers {
     this.#later(draw.between(10_000, 60_000), () => this.#mode(set, null));
   }
 
+  decideMode(): void {
+    for (const set of this.#sets) this.#mode(set, "coordinated");
+  }
+
   #mode(set: string, mode: string | null): void {
     const { secrets, run } = this.#options;
     const name = secrets.expectedOf(set);

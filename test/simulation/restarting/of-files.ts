@@ -34,6 +34,7 @@ export class OfFiles {
   readonly #options: OfFilesOptions;
   /** The guard that is still to say what users have left wrong; undefined: it has, or nothing is wrong. */
   #blocked: string | undefined;
+  #isDeciding = false;
 
   constructor(options: OfFilesOptions) {
     this.#options = options;
@@ -53,13 +54,24 @@ export class OfFiles {
   }
 
   /** A user who reads what is wrong mends it. */
-  noteVerdict({ guard }: Pick<ReconcileReport, "guard">): void {
+  noteVerdict({ guard, message }: Pick<ReconcileReport, "guard" | "message">): void {
     const { world, log } = this.#options.run;
+    if (message.startsWith("nothing is noted of the files")) this.#decideMode();
     if (guard !== this.#blocked) return;
     this.#blocked = undefined;
     world.timeline.after(mendedAfterMs, () => {
       log("users", "mend what they left");
       this.users.mend();
+    });
+  }
+
+  /** Nothing shows with which settings a process runs: the user has all restart together. */
+  #decideMode(): void {
+    if (this.#isDeciding) return;
+    this.#isDeciding = true;
+    this.#options.run.world.timeline.after(mendedAfterMs, () => {
+      this.#isDeciding = false;
+      this.users.decideMode();
     });
   }
 

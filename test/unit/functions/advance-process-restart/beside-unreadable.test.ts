@@ -54,6 +54,20 @@ for (const [what, spoil] of [
   });
 }
 
+test("beside files that are unreadable, no process restarts alone that could not join those which run with them", async () => {
+  const joint = "cluster.name: other";
+  const stage = await stageOf();
+  // A restart of all was called off, and a rollout has given one StatefulSet the files of it.
+  stage.world.store.patch("secrets", { namespace, name: "mounted-a" }, { data: dataOf(joint) } as never);
+  for (const name of [first, second]) stage.manager(name).running = sumIn(joint);
+  stage.expect("b", "a: [");
+  stage.expect("a", `${joint}\na: 2`);
+  for (let step = 0; step < 20; step++) await stage.step();
+  assert.deepEqual([phases(stage), stage.guard], [[undefined, undefined, undefined], "restart-config-unreadable"]);
+  stage.expect("b", joint);
+  await stage.until("the phases", () => phases(stage).every((phase) => phase === "schedule-coordinated"));
+});
+
 test("beside files that disagree, the verdict names them and what else a pod waits for, until they agree", async () => {
   const stage = await stageOf();
   stage.world.changeTemplate({ namespace, name: "group-a" }, "app:2");

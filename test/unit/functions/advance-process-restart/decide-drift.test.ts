@@ -31,8 +31,13 @@ function drifted(zone: Managed, changes: Partial<DriftZone> = {}): DriftZone {
 
 const together = { expected: cluster("b"), mounted: cluster("a") };
 
-function decided(known: readonly DriftZone[], all = known.map(({ zone }) => zone), at = nowMs) {
-  const { targets, blocked } = decideDrift(all, known, at);
+function decided(
+  known: readonly DriftZone[],
+  all = known.map(({ zone }) => zone),
+  at = nowMs,
+  unusable: Parameters<typeof decideDrift>[3] = [],
+) {
+  const { targets, blocked } = decideDrift(all, known, at, unusable);
   const marks = targets.flatMap(({ pods, phase, reason }) => pods.map(({ name }) => `${name} ${phase} ${reason}`));
   return { marks, guard: blocked?.guard, message: blocked?.message ?? "" };
 }
@@ -164,6 +169,48 @@ test("mounted files that cannot be parsed do not matter where it is noted what e
   for (const started of [[], ["1:other"], [old, "1:other"]])
     assert.equal(of(started).guard, "restart-config-unreadable", started.join());
   assert.deepEqual(of(["1:other"], { mounted: cluster("a") }).marks, [inTurn("a-0"), inTurn("a-1")]);
+});
+
+test("restart-config-unreadable: a process that may run with another setting, of which nothing is noted, needs a mode", () => {
+  const noted = new Map([
+    ["1:first", cluster("a")],
+    ["1:later", cluster("b")],
+  ]);
+  const changed = { expected: cluster("b"), mounted: cluster("b"), noted, started: [old] };
+  const { marks, guard, message } = decided([drifted(zoneOf("a"), changed)]);
+  assert.deepEqual([marks, guard], [[], "restart-config-unreadable"]);
+  assert.match(
+    message,
+    /nothing is noted of the files that a-0 was started with, .*another cluster\.name than a-files/,
+  );
+  for (const [mode, mark] of [
+    ["rolling", inTurn],
+    ["coordinated", atOnce],
+  ] as const)
+    assert.deepEqual(decided([drifted(zoneOf("a"), { ...changed, mode })]).marks, [mark("a-0"), mark("a-1")]);
+  const known = new Map([...noted, [old, cluster("b")]]);
+  assert.deepEqual(decided([drifted(zoneOf("a"), { ...changed, noted: known })]).marks, [inTurn("a-0"), inTurn("a-1")]);
+  const same = new Map([["1:later", cluster("b")]]);
+  assert.deepEqual(decided([drifted(zoneOf("a"), { ...changed, noted: same })]).marks, [inTurn("a-0"), inTurn("a-1")]);
+  const others = drifted(zoneOf("a"), { ...changed, mounted: cluster("a") });
+  assert.deepEqual(decided([others]).marks, [atOnce("a-0"), atOnce("a-1")], "all restart together in any case");
+});
+
+test("together: files with the settings of their own processes, which those of another StatefulSet do not have", () => {
+  const own = { expected: cluster("b"), mounted: cluster("b") };
+  const running = new Map(zoneOf("b").pods.map(({ uid }) => [uid, wanted]));
+  const behind = drifted(zoneOf("b"), { expected: cluster("b"), mounted: cluster("a"), running });
+  const all = [atOnce("a-0"), atOnce("a-1"), atOnce("b-0"), atOnce("b-1")];
+  assert.deepEqual(decided([drifted(zoneOf("a"), own), behind]).marks, all);
+  const rolled = decided([drifted(zoneOf("a"), { ...own, mode: "rolling" }), behind]);
+  assert.deepEqual(rolled.marks, [inTurn("a-0"), inTurn("a-1")], "a person may know better");
+});
+
+test("together: the same beside a StatefulSet whose files cannot be read or written", () => {
+  const own = drifted(zoneOf("a"), { expected: cluster("b"), mounted: cluster("b") });
+  const beside = (name: string) => decided([own], [own.zone], nowMs, [{ mounted: cluster(name) }]).marks;
+  assert.deepEqual(beside("a"), [atOnce("a-0"), atOnce("a-1")]);
+  assert.deepEqual(beside("b"), [inTurn("a-0"), inTurn("a-1")]);
 });
 
 test("together: every pod of the group gets the phase with the sum of its own files, drifting or not", () => {

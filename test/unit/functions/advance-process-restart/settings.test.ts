@@ -71,7 +71,6 @@ test("it matters with which files processes were started where some have other s
   const [one, other] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b")];
   const depends = (mounted: Coordinating | undefined, ...noted: readonly Coordinating[]) =>
     dependsOnStarted({
-      expected: one,
       mounted,
       noted: new Map(noted.map((settings, index) => [`1:${index}`, settings])),
     });
@@ -79,7 +78,7 @@ test("it matters with which files processes were started where some have other s
   assert.equal(depends(one, one), false);
   assert.equal(depends(undefined, one), true);
   assert.equal(depends(undefined), false);
-  assert.equal(dependsOnStarted({ expected: one, mounted: one }), false);
+  assert.equal(dependsOnStarted({ mounted: one }), false);
 });
 
 test("the disputed key is the first of several values that a change of files touches", () => {
