@@ -85,8 +85,9 @@ export function decideDrift(
   if (stale.length > 0) return { targets: stale, blocked: undefined };
   const isDrifting = (one: DriftZone) => driftingPods(one).length > 0 || waitingAlone(one).length > 0;
   const drifting = known.filter((one) => one.mode !== "by-hand" && isDrifting(one));
-  const wayOf = (one: DriftZone): Way =>
-    whyTogether(one, [...known, ...unusable]) === undefined ? "rolling" : "coordinated";
+  // A StatefulSet without pods may have had any files mounted before.
+  const others = [...known.filter(({ zone }) => zone.pods.length > 0), ...unusable];
+  const wayOf = (one: DriftZone): Way => (whyTogether(one, others) === undefined ? "rolling" : "coordinated");
   const [unknown] = drifting.flatMap((one) => blockedByUnknown(one, wayOf(one)) ?? []);
   if (unknown !== undefined) return { targets: [], blocked: unknown };
   const { rolling = [], coordinated = [] } = Object.groupBy(drifting, wayOf);

@@ -130,7 +130,7 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
 
 /** A StatefulSet whose files cannot be read or written, and what its processes run with. */
 interface UnusableZone extends Blocked {
-  /** Absent: one of its Secrets cannot be read. */
+  /** Absent: it has no pods, or one of its Secrets cannot be read. */
   readonly before?: FilesBefore;
 }
 
@@ -148,8 +148,9 @@ async function readZone(context: Context, key: GroupKey, zone: Zone<StatefulSet>
   const mode = read(restartMode, expected.metadata, unknownMode);
   const noted = knownSettings(mounted, unknownNote);
   const before = { mounted: "unreadable" in now ? undefined : now, noted, started: startedWith(known) };
-  if (files.kind === "blocked") return { ...files.blocked, before };
-  if ("unreadable" in settings) return { guard: "restart-config-unreadable", message: settings.unreadable, before };
+  const unusable = (blocked: Blocked) => (zone.pods.length === 0 ? blocked : { ...blocked, before });
+  if (files.kind === "blocked") return unusable(files.blocked);
+  if ("unreadable" in settings) return unusable({ guard: "restart-config-unreadable", message: settings.unreadable });
   await reportMalformed(context, key, workload, { name: expected.metadata.name, malformed: unknownMode });
   await reportMalformed(context, key, workload, { name: mounted.metadata.name, malformed: unknownNote });
   const note = noteToWrite(mounted);

@@ -202,6 +202,8 @@ test("together: files with the settings of their own processes, which those of a
   const behind = drifted(zoneOf("b"), { expected: cluster("b"), mounted: cluster("a"), running });
   const all = [atOnce("a-0"), atOnce("a-1"), atOnce("b-0"), atOnce("b-1")];
   assert.deepEqual(decided([drifted(zoneOf("a"), own), behind]).marks, all);
+  const bare = { ...behind, zone: { ...behind.zone, pods: [] } };
+  assert.deepEqual(decided([drifted(zoneOf("a"), own), bare]).marks, [inTurn("a-0"), inTurn("a-1")], "no pod to join");
   const rolled = decided([drifted(zoneOf("a"), { ...own, mode: "rolling" }), behind]);
   assert.deepEqual(rolled.marks, [inTurn("a-0"), inTurn("a-1")], "a person may know better");
 });
