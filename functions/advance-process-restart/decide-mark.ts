@@ -23,9 +23,14 @@ export function reasonAfter(reason: string | undefined): string | undefined {
   return reason?.startsWith(driftReason) ? `${askedReason}${reason.slice(reason.lastIndexOf(" ") + 1)}` : reason;
 }
 
+/** True for a pod that files have asked to restart, now or before. */
+export function isAskedByFiles({ restartReason = "" }: Pod): boolean {
+  return [driftReason, askedReason].some((word) => restartReason.startsWith(word));
+}
+
 /** True for a pod that the files of this sum have asked to restart, now or before. */
-export function isAskedFor({ restartReason = "" }: Pod, sum: string): boolean {
-  return [driftReason, askedReason].some((word) => restartReason.startsWith(word)) && restartReason.endsWith(` ${sum}`);
+export function isAskedFor(pod: Pod, sum: string): boolean {
+  return isAskedByFiles(pod) && pod.restartReason?.endsWith(` ${sum}`) === true;
 }
 
 /** True for a pod that waits for its restart because other files are expected than it was started with. */

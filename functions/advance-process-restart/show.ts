@@ -9,9 +9,13 @@ import { reasonAfter } from "./decide-mark.ts";
 /** The phase that a pod shows, and the id of its restart; `undefined` takes both off. */
 type Shown = { readonly phase: string; readonly id: string | undefined } | undefined;
 
-/** Writes what a pod shows, unless it has changed since it was read. Throws ClusterError. */
-export async function show({ cluster }: Context, pod: Pod, shown: Shown): Promise<void> {
-  const reason = reasonAfter(pod.restartReason);
+/** Writes what a pod shows, unless it has changed since it was read. `reason`: null takes it off. Throws ClusterError. */
+export async function show(
+  { cluster }: Context,
+  pod: Pod,
+  shown: Shown,
+  reason: string | null | undefined = reasonAfter(pod.restartReason),
+): Promise<void> {
   const annotations = {
     ...{ [restartPhase.key]: shown?.phase ?? null, [restartId.key]: shown?.id ?? null },
     ...(reason !== pod.restartReason && { [restartReason.key]: reason }),

@@ -19,12 +19,14 @@ import type { Answered, Database } from "../database/exchange.ts";
 import { askNodes, nodeOf } from "../database/nodes.ts";
 import { databaseOfClaims } from "../database/of-claims.ts";
 import { restartRequeueMs } from "../decide.ts";
+import { isAskedByFiles } from "../decide-mark.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
 import { name, noteWait } from "../observe.ts";
 import { isChanged, show } from "../show.ts";
 import { sumFor, type TogetherMember } from "./decide-member.ts";
 import { decideTogether, first, type TogetherStep, type TogetherView } from "./decide-together.ts";
-import { callIn, stemOf, togetherPhases } from "./phases.ts";
+import { readOutsiders } from "./outsiders.ts";
+import { callIn, shownTogether, stemOf, togetherPhases } from "./phases.ts";
 import { anchor, showTogether } from "./show.ts";
 
 /** So many process managers are asked at once. */
@@ -95,6 +97,7 @@ async function readRestart(
     members: await withMembership(database, phase, members),
     missing: missing[0] === undefined ? undefined : `a pod of ${missing[0]}`,
     isAnchored: found.every(({ where }) => where.isAnchored || where.statefulSet === undefined),
+    ...(phase === togetherPhases.preparing && { outsiders: await readOutsiders(context, observed, claims) }),
     ...(await readRestriction(database, first(claims))),
     nowMs: cluster.serverTimeMs(),
     knownMs: claimStoodForMs(context, observed.key, first(claims)),
@@ -169,7 +172,8 @@ type Move = Extract<TogetherStep, { kind: "move" }>;
 async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> {
   const { context, observed, members, claims, database } = restart;
   const deadlineMs = await write(restart, step);
-  const { phase, epoch, out, kill } = step;
+  const { phase, epoch, out, kill, conflicting } = step;
+  if (conflicting !== undefined) await withdrawFor(restart, conflicting);
   const verb = callIn(phase);
   const id = stemOf(first(claims));
   if (verb !== undefined) {
@@ -187,6 +191,22 @@ async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> 
     if ("unknown" in answered) noteUnknown(context, observed, first(claims), answered.unknown);
   } else if (database !== undefined && phase === togetherPhases.flushing) await flush(database, deadlineMs);
   return { kind: "undone" };
+}
+
+/** The files ask the members once more: a verdict tells a person why they wait, or all pods restart together. */
+async function withdrawFor(
+  { context, observed, claims, members }: JointRestart,
+  { pod, key }: NonNullable<Move["conflicting"]>,
+): Promise<void> {
+  const message = `${pod.name} is not in the restart of the others, which could not join it, because it runs with another ${key}: the restart is withdrawn`;
+  await recordOnce(context, name, observed.key, {
+    about: { resource: "pods", ...pod },
+    ...{ type: "Warning", reason: eventReasons.processRestartFailed, message },
+    identity: `${stemOf(first(claims))} ${pod.uid}`,
+  });
+  const shown = { phase: shownTogether(togetherPhases.withdrawing), id: stemOf(first(claims)) };
+  const asked = members.map((one) => one.pod).filter(isAskedByFiles);
+  await mapLimit(asked, askedAtOnce, (one) => show(context, one, shown, null));
 }
 
 function write(restart: JointRestart, step: Move): Promise<number> {

@@ -8,7 +8,7 @@ import type { ManagerStatus, StatusAnswer } from "../calls.ts";
 import type { Answered } from "../database/exchange.ts";
 import { type FilesState, hasNone } from "../decide-files.ts";
 import { isTrue } from "../decide-step.ts";
-import { disputedKey } from "../drift/decide-settings.ts";
+import { changedKey, disputedKey, type FilesChange } from "../drift/decide-settings.ts";
 import { shownTogether, stemOf, togetherPhases } from "./phases.ts";
 
 /** A pod that stands at the name of a member. */
@@ -56,17 +56,45 @@ export function isCalled({ claim, answer }: AnsweringMember): boolean {
   return answer.lastEpoch === claim.epoch && answer.restartId === stemOf(claim);
 }
 
+/** Pods of one StatefulSet that are not in the restart, and whose processes run. */
+export interface Outsiders {
+  /** The first one. */
+  readonly pod: Pod;
+  readonly files?: FilesState | undefined;
+}
+
+function changeOf({ files }: Pick<Outsiders, "files">): readonly FilesChange[] {
+  return files?.kind === "blocked" || files?.change === undefined ? [] : [files.change];
+}
+
 /** What keeps the files of these members from a copy: all of them must agree in what their nodes have in common. */
-export function blockedByFilesOf(members: readonly TogetherMember[]): Blocked | undefined {
+export function blockedByFilesOf(
+  members: readonly TogetherMember[],
+  outsiders: readonly Outsiders[] = [],
+): Blocked | undefined {
   const found = members.find(({ files }) => files?.kind === "blocked")?.files;
   if (found?.kind === "blocked") return found.blocked;
-  const changes = members.flatMap(({ files }) =>
-    files === undefined || !("change" in files) ? [] : (files.change ?? []),
-  );
-  const key = disputedKey(changes);
+  const key = disputedKey([...members, ...outsiders].flatMap(changeOf));
   if (key === undefined) return undefined;
   const message = `the expected Secrets of the group have several values of ${key}, and no files are copied before they agree`;
   return { guard: "restart-config-disagrees", message };
+}
+
+/** A pod that runs with another setting than its expected files have: the members could not join it. */
+export interface ConflictingPod {
+  readonly pod: Pod;
+  readonly key: string;
+}
+
+/** The first such pod. Where a person has decided that its files may come alone, it is none. */
+export function conflictingPodIn(outsiders: readonly Outsiders[]): ConflictingPod | undefined {
+  const [found] = outsiders.flatMap((one) =>
+    changeOf(one).flatMap((change) => {
+      const key = change.mode === "rolling" ? undefined : changedKey(change.expected, [change]);
+      return key === undefined ? [] : [{ pod: one.pod, key }];
+    }),
+  );
+  return found;
 }
 
 /**
@@ -96,17 +124,29 @@ export function sumOf({ zone }: KnownClaim, members: readonly TogetherMember[]):
   return found?.answer.mountedSum;
 }
 
+/** True where all processes are down, and one has run with the new files already, such as in a pod that was made anew. */
+function isDownWithNew(members: readonly TogetherMember[]): boolean {
+  const answering = members.filter(isAnswering);
+  const isNew = ({ claim, answer }: AnsweringMember) => answer.runningSum === claim.sum;
+  const isDown = answering.length === members.length && answering.every(({ answer }) => answer.state !== "started");
+  return isDown && answering.some(isNew);
+}
+
 /**
  * The sum that a claim and its calls get with this phase; undefined where no member reports its files. It is fixed when all
- * members have their files. A withdrawn restart starts what it has stopped with the files that were kept for that. Where one
- * process that is down has none of them, because its pod was made anew, all start with the files of now: it would stay down.
+ * members have their files. A withdrawn restart names none, so that each process which it has stopped starts with the files that
+ * it had: others may still run with these, and one with the new files could not join them. Where one has run with the new files,
+ * and all are down, they start with those that were kept for that. Where a process has none of these, because its pod was made
+ * anew, all start with the files of now: it would stay down.
  */
 export function sumFor(claim: KnownClaim, members: readonly TogetherMember[], phase: string): string | undefined {
+  const isWithdrawn = phase === togetherPhases.withdrawing;
+  const isBefore = claim.phase === togetherPhases.withdrawing ? claim.sum === undefined : !isDownWithNew(members);
+  if (isWithdrawn && isBefore) return undefined;
   const isDownWithout = (one: AnsweringMember) =>
     one.claim.zone === claim.zone && one.answer.state !== "started" && lacksFiles(one);
-  const isFixed =
-    phase === togetherPhases.withdrawing
-      ? !members.filter(isAnswering).some(isDownWithout)
-      : claim.phase !== togetherPhases.preparing;
+  const isFixed = isWithdrawn
+    ? !members.filter(isAnswering).some(isDownWithout)
+    : claim.phase !== togetherPhases.preparing;
   return (isFixed ? claim.sum : undefined) ?? sumOf(claim, members);
 }

@@ -19,6 +19,8 @@ import {
 import {
   type AnsweringMember,
   blockedByFilesOf,
+  type ConflictingPod,
+  conflictingPodIn,
   isAnew,
   isAnswering,
   isBack,
@@ -27,6 +29,7 @@ import {
   isTakenOff,
   lacksFiles,
   notBack,
+  type Outsiders,
   sumOf,
   type TogetherMember,
 } from "./decide-member.ts";
@@ -41,6 +44,8 @@ export interface TogetherView extends Pick<StepView, "nowMs" | "knownMs"> {
   /** A member's pod that stands without its StatefulSet, so that nothing can be called; absent: there is none. */
   readonly orphan?: string | undefined;
   readonly isAnchored: boolean;
+  /** Pods that run, and that are not in the restart; absent where they do not matter now. */
+  readonly outsiders?: readonly Outsiders[];
   /** Whether the database has the marker of the restart; absent where no database is named. */
   readonly restriction?: Answered<boolean>;
 }
@@ -61,6 +66,8 @@ export type TogetherStep =
       readonly epoch: number;
       readonly out?: ReadonlySet<string>;
       readonly kill?: ReadonlySet<string>;
+      /** The pod that the restart is withdrawn for. */
+      readonly conflicting?: ConflictingPod;
     }
   /** What the restart has changed in the database is undone. */
   | { readonly kind: "release" }
@@ -106,8 +113,8 @@ export function decideTogether(view: TogetherView): TogetherStep {
   if (again !== undefined) return again;
   if (orphan !== undefined)
     return waitFor("manager-silent", `the StatefulSet of ${orphan} is gone: make that again, or delete the pod`);
-  const [mute] = silent;
   // The hour is counted from its last call on, because a silent process manager may still get that.
+  const [mute] = silent;
   if (mute !== undefined && !isBefore && nowMs - stampMs >= longestMs) return fail(notBack(members), overdue);
   if (mute !== undefined) return waitForSilent(mute, isBefore);
   return (steps[phase] ?? stepOfStart)(view, answering);
@@ -197,10 +204,14 @@ const graceOf = (members: readonly AnsweringMember[]): number =>
 
 /** No pod comes or goes now, so that none starts with the new files before the others. */
 function stepOfFiles(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {
-  const { claims, restriction } = view;
-  const blocked = blockedByFilesOf(answering);
+  const { claims, restriction, outsiders = [] } = view;
+  const blocked = blockedByFilesOf(answering, outsiders);
   // Before any copy: a pod that is made anew meanwhile must not start with new files alone.
   if (blocked !== undefined) return waitForFiles(view, answering, blocked);
+  // A person took it out while its process manager was silent, and the files have changed since.
+  const conflicting = conflictingPodIn(outsiders);
+  const epoch = nextEpoch(claims, answering);
+  if (conflicting !== undefined) return { kind: "move", phase: togetherPhases.withdrawing, epoch, conflicting };
   const differing = answering.filter(({ files }) => files?.kind === "differs");
   if (differing.length > 0) return { kind: "copy", members: differing };
   for (const { pod, files, answer, claim } of answering) {
@@ -209,8 +220,7 @@ function stepOfFiles(view: TogetherView, answering: readonly AnsweringMember[]):
     const sums = `expected are those of the sum ${sum ?? "none"}, and mounted are those of ${answer.mountedSum ?? "none"}`;
     return waitFor("config-coming", `the kubelet brings files to ${pod.name}: ${sums}`);
   }
-  const next = restriction === undefined ? togetherPhases.stopping : togetherPhases.restricting;
-  return move(claims, next);
+  return move(claims, restriction === undefined ? togetherPhases.stopping : togetherPhases.restricting);
 }
 
 /** A quarter of an hour: after that the others of the group wait no longer, unless new files are mounted already. */
@@ -249,8 +259,8 @@ function stepOfStop(view: TogetherView, answering: readonly AnsweringMember[]): 
   const isLate = stoppingMs(first(claims), view) >= graceOf(running) + drainMs;
   if (phase === togetherPhases.stopping && isLate && running.every(({ answer }) => answer.lastCommand === "stop"))
     return move(claims, togetherPhases.killing, nextEpoch(claims, answering));
-  const message = `${running.length} of ${answering.length} processes are not down, and none starts before: ${one.pod.name} is ${one.answer.state}`;
-  return waitFor("restart-stopping", message);
+  const beginning = `${running.length} of ${answering.length} processes are not down, and none starts before`;
+  return waitFor("restart-stopping", `${beginning}: ${one.pod.name} is ${one.answer.state}`);
 }
 
 function stepOfStart(view: TogetherView, answering: readonly AnsweringMember[]): TogetherStep {

@@ -113,9 +113,14 @@ export function whyTogether(change: FilesChange, others: readonly FilesBefore[] 
   const { mode, expected } = change;
   if (mode === "rolling") return undefined;
   if (mode === "coordinated") return `${restartMode.key} says ${mode}`;
-  const before = [change, ...others].flatMap(settingsBefore);
-  const key = before.map((settings) => differingKey(expected, settings)).find((one) => one !== undefined);
+  const key = changedKey(expected, [change, ...others]);
   return key && `they change ${key}`;
+}
+
+/** The first key with another value than some of these processes run with; undefined where all have the expected ones. */
+export function changedKey(expected: Coordinating, processes: readonly FilesBefore[]): string | undefined {
+  const keys = processes.flatMap(settingsBefore).map((settings) => differingKey(expected, settings));
+  return keys.find((one) => one !== undefined);
 }
 
 /** The first key that some of these files change, and that has another value in others; undefined where all agree. */

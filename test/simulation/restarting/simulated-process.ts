@@ -172,7 +172,7 @@ export class SimulatedManager {
     const attempts = this.#report.attempts + 1;
     timeline.after(draw.between(500, 4_000), () => {
       if (this.#command !== command) return;
-      const sum = command.sum ?? this.mounted;
+      const sum = command.sum ?? this.#report.sum ?? this.mounted;
       if (isWhole(sum)) {
         this.#note({ state: "started", attempts, sum, processId: `7-${++this.#starts}` });
         journal.onStarted(command, sum);

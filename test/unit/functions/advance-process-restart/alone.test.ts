@@ -110,6 +110,24 @@ test("restart-config-together: no restart of all begins without a pod that a per
   assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
 });
 
+test("a restart of all does not go on without a pod that was taken out of it while it was silent, and that runs", async () => {
+  const stage = await DriftStage.of();
+  stage.expect(joint);
+  await stage.until("the restart", () => stage.claims.length > 0);
+  stage.silent.add(one);
+  stage.write(one, null);
+  await stage.until("the restart without it", () => stage.claims.some(({ uids = {} }) => !(one in uids)));
+  stage.silent.delete(one);
+  await steps(stage, 30);
+  assert.deepEqual([stage.guard, stage.starts, stage.claims], ["restart-config-together", [1, 1, 1], []]);
+  const events = stage.world.store.list("events", { namespace }).items as readonly { readonly message?: string }[];
+  const why = events.filter(({ message = "" }) => message.startsWith(`${one} is not in the restart of the others`));
+  assert.equal(why.length, 1);
+  stage.expect(`${joint}\na: 2`);
+  await steps(stage, 60);
+  assert.deepEqual([stage.phases, stage.starts], [none, [2, 2, 2]]);
+});
+
 test("after a person has edited the mounted Secret, files are compared with those that the processes were started with", async () => {
   const stage = await DriftStage.of();
   const mounted = () => stage.world.store.find("secrets", { namespace, name: "mounted" });

@@ -29,6 +29,21 @@ async function calledOff(mode?: string): Promise<DriftStage> {
   return stage;
 }
 
+test("a restart of all that is called off while its processes stop starts each with the files that it had", async () => {
+  const stage = await DriftStage.of();
+  stage.expect(joint);
+  const isDown = () => names.some((name) => stage.manager(name).state === "stopped");
+  for (let step = 0; step < 60 && !isDown(); step++) await stage.stepWithFiles();
+  assert.ok(isDown());
+  stage.write(one, "cancel");
+  await steps(stage, 40);
+  assert.deepEqual([stage.claims, stage.phases], [[], none]);
+  assert.deepEqual(
+    names.map((name) => [stage.manager(name).state, stage.manager(name).running]),
+    names.map(() => ["started", sumOf(before)]),
+  );
+});
+
 suite("after a restart of all that was called off", () => {
   test("later files restart all together, although they have the settings that are mounted", async () => {
     const stage = await calledOff();

@@ -46,7 +46,7 @@ suite("which files", () => {
   });
 
   test("a withdrawn restart keeps the files of a StatefulSet where a pod of another one lacks its own, or one is silent", () => {
-    const claim = claimIn(phases.stopping, { sum: "1:then" });
+    const claim = claimIn(phases.withdrawing, { sum: "1:then" });
     const kept = memberOf(a, claim, { status: then });
     const other = memberOf(b, { ...claim, zone: "b" }, { status: lacking });
     assert.equal(sumFor(claim, [kept, other], phases.withdrawing), "1:then");

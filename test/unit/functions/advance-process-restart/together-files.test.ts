@@ -3,8 +3,11 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { ManagerStatus } from "../../../../functions/advance-process-restart/calls.ts";
 import { sumFor, sumOf } from "../../../../functions/advance-process-restart/coordinated/decide-member.ts";
+import { first, type TogetherView } from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
 import { togetherPhases as phases } from "../../../../functions/advance-process-restart/coordinated/phases.ts";
 import type { FilesState } from "../../../../functions/advance-process-restart/decide-files.ts";
+import type { FilesChange } from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
+import { pod as podOf } from "../advance-zone-rollout/given.ts";
 import {
   a,
   ago,
@@ -34,6 +37,33 @@ suite("the files", () => {
   test("files that cannot be copied are waited for with their own guard", () => {
     const blocked = { guard: "restart-config-refused", message: "write the Role" };
     assert.deepEqual(stepIn(phases.preparing, [{ files: { kind: "blocked", blocked } }]), { kind: "wait", ...blocked });
+  });
+
+  test("a pod that is not in the restart, and runs with another setting, withdraws it before anything is copied or stopped", () => {
+    const named = (name: string) => new Map([["cluster.name", name]]);
+    const change = { expected: named("b"), mounted: named("b") };
+    const outside = (pod: string, more: Partial<FilesChange> = {}) => ({
+      pod: podOf(pod),
+      files: { ...same("1:new"), change: { ...change, ...more } } as FilesState,
+    });
+    const step = (...outsiders: NonNullable<TogetherView["outsiders"]>) =>
+      stepIn(phases.preparing, [{ files: { ...same("1:new"), change } as FilesState }], { outsiders });
+    const conflicting = outside("b-0", { mounted: named("a") });
+    const withdrawn = { ...move(phases.withdrawing, 6), conflicting: { pod: conflicting.pod, key: "cluster.name" } };
+    assert.deepEqual(step(outside("a-2"), conflicting), withdrawn);
+    assert.deepEqual(step(outside("b-0", { mounted: named("a"), mode: "coordinated" })), withdrawn);
+    const joining = [
+      outside("b-0"),
+      outside("b-0", { mounted: named("a"), mode: "rolling" }),
+      {
+        pod: conflicting.pod,
+        files: { kind: "blocked", blocked: { guard: "restart-config-missing", message: "" } } as const,
+      },
+      { pod: conflicting.pod },
+    ];
+    for (const one of joining) assert.equal(guardOf(step(one)), "config-coming");
+    const other = outside("b-0", { mounted: named("a"), expected: named("c") });
+    assert.equal(guardOf(step(other)), "restart-config-disagrees");
   });
 
   test("each member must have the expected files, or where none are expected those of the first member", () => {
@@ -95,19 +125,32 @@ suite("the files", () => {
     assert.equal(sumOf({ ...claim, zone: "b" }, [answering]), undefined);
   });
 
-  test("a withdrawn restart starts what it has stopped with the files of then, unless a process that is down lacks these", () => {
-    const sumIn = (from: string, to: string, ...status: readonly Partial<ManagerStatus>[]) => {
-      const claim = claimIn(from, { sum: "1:then" });
-      const members = status.map((one, index) => memberOf(`a-${index}`, claim, { status: one }));
-      return sumFor(claim, members, to);
+  test("a withdrawn restart starts what it has stopped with the files of before, unless all are down, and one had the new ones", () => {
+    const membersIn = (from: string, status: readonly Partial<ManagerStatus>[], changes = {}) => {
+      const claim = claimIn(from, { sum: "1:then", ...changes });
+      return status.map((one, index) => memberOf(`a-${index}`, claim, { status: one }));
     };
-    const kept = { state: "stopped", mountedSum: "1:now", triedSum: "1:then" } as const;
+    const sumIn = (from: string, to: string, ...status: readonly Partial<ManagerStatus>[]) => {
+      const members = membersIn(from, status);
+      return sumFor(first(members.map(({ claim }) => claim)), members, to);
+    };
+    const kept = { state: "stopped", mountedSum: "1:now", triedSum: "1:then", runningSum: "1:before" } as const;
+    const renewed = { ...kept, runningSum: "1:then" } as const;
     const lacking = { state: "killed", mountedSum: "1:now", triedSum: "1:other", runningSum: "1:other" } as const;
     const running = { ...lacking, state: "started" } as const;
-    for (const from of [phases.preparing, phases.stopping, phases.withdrawing]) {
-      assert.equal(sumIn(from, phases.withdrawing, kept, running), "1:then", from);
-      assert.equal(sumIn(from, phases.withdrawing, kept, lacking), "1:now", from);
+    for (const from of [phases.preparing, phases.restricting, phases.stopping, phases.killing]) {
+      assert.equal(sumIn(from, phases.withdrawing, kept, running), undefined, from);
+      assert.equal(sumIn(from, phases.withdrawing, kept, kept), undefined, from);
+      assert.equal(sumIn(from, phases.withdrawing, renewed, running), undefined, from);
+      assert.equal(sumIn(from, phases.withdrawing, kept, renewed), "1:then", from);
+      assert.equal(sumIn(from, phases.withdrawing, lacking, renewed), "1:now", from);
+      const claim = claimIn(from, { sum: "1:then" });
+      const silent = [memberOf(a, claim, { status: renewed }), memberOf(b, claim, { silence: "none" })];
+      assert.equal(sumFor(claim, silent, phases.withdrawing), undefined, from);
     }
+    assert.equal(sumIn(phases.withdrawing, phases.withdrawing, kept, running), "1:then", "it has begun with these");
+    const begun = membersIn(phases.withdrawing, [kept, renewed], { sum: undefined });
+    assert.equal(sumFor(first(begun.map(({ claim }) => claim)), begun, phases.withdrawing), undefined);
     assert.equal(sumIn(phases.preparing, phases.stopping, kept, running), "1:now", "all members have these now");
     assert.equal(sumIn(phases.stopping, phases.starting, kept, lacking), "1:then", "it is fixed");
   });
