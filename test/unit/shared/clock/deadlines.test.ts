@@ -37,6 +37,28 @@ test("each caller is called once at its deadline, also if that is before the pen
   ]);
 });
 
+test("of several deadlines the timer waits for the next one, whatever the order in which they came", async () => {
+  const { clock, reported: fired, wait } = waitingRoom();
+  wait("first", 10);
+  wait("soon", 30);
+  wait("late", 40);
+  await clock.goTo(5_000);
+  assert.deepEqual(fired, [
+    ["first", 10],
+    ["soon", 30],
+    ["late", 40],
+  ]);
+});
+
+test("work that is done in time is not late any more", async () => {
+  const { clock, deadlines } = waitingRoom();
+  let lateCalls = 0;
+  const late = () => ++lateCalls;
+  assert.equal(await withinDeadline(deadlines, 100, async () => 7, late), 7);
+  await clock.goTo(5_000);
+  assert.equal(lateCalls, 0);
+});
+
 test("a removed caller is not called, and one that is added after all others have gone is", async () => {
   const { clock, reported: fired, wait, deadlines } = waitingRoom();
   deadlines.delete(wait("answered", 400));

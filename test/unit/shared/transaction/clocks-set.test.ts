@@ -32,7 +32,9 @@ test("a claim stands for ten seconds after a process has first seen it, whatever
 
 test("a claim of a quarter of an hour ends by its age, also for a process that has just started", async () => {
   const { setClocks, end } = written();
-  setClocks(15 * 60_000);
+  setClocks(15 * 60_000 - 1_001);
+  assert.equal(await end(), "stands", "clocks are set by minutes");
+  setClocks(15 * 60_000 - 1_000);
   assert.equal(await end(), "abandoned");
 });
 
