@@ -39,7 +39,7 @@ describe("whether a ledger holds a claim", () => {
     readonly stored?: readonly Claim[] | Error;
   }
 
-  async function held({ known, stored }: Given, sweep: boolean) {
+  async function askedOf({ known, stored }: Given, sweep: boolean) {
     let reads = 0;
     const memoryOf = createMemory();
     if (known !== undefined) {
@@ -54,28 +54,28 @@ describe("whether a ledger holds a claim", () => {
       },
     };
     const context = { cluster: { monotonicMs: () => 1 }, memoryOf, protocol } as unknown as Context;
-    return { isHeld: await hasClaim(context, key, sweep, isOwn), reads };
+    return { isThere: await hasClaim(context, key, sweep, isOwn), reads };
   }
 
   test("what this process knows is enough, also in a sweep", async () => {
     for (const sweep of [false, true]) {
-      assert.deepEqual(await held({ known: [other, own], stored: [] }, sweep), { isHeld: true, reads: 0 });
-      assert.deepEqual(await held({ known: [other], stored: [own] }, sweep), { isHeld: false, reads: 0 });
+      assert.deepEqual(await askedOf({ known: [other, own], stored: [] }, sweep), { isThere: true, reads: 0 });
+      assert.deepEqual(await askedOf({ known: [other], stored: [own] }, sweep), { isThere: false, reads: 0 });
     }
   });
 
   test("an unknown ledger is read in a sweep alone, and one that is not there holds none", async () => {
-    assert.deepEqual(await held({ stored: [own] }, true), { isHeld: true, reads: 1 });
-    assert.deepEqual(await held({ stored: [other] }, true), { isHeld: false, reads: 1 });
-    assert.deepEqual(await held({}, true), { isHeld: false, reads: 1 });
-    assert.deepEqual(await held({ stored: [own] }, false), { isHeld: false, reads: 0 });
+    assert.deepEqual(await askedOf({ stored: [own] }, true), { isThere: true, reads: 1 });
+    assert.deepEqual(await askedOf({ stored: [other] }, true), { isThere: false, reads: 1 });
+    assert.deepEqual(await askedOf({}, true), { isThere: false, reads: 1 });
+    assert.deepEqual(await askedOf({ stored: [own] }, false), { isThere: false, reads: 0 });
   });
 
   test("a ledger that cannot be used holds none, and another error is thrown", async () => {
-    assert.deepEqual(await held({ stored: new LedgerUnreadable("sluice-group", "no") }, true), {
-      ...{ isHeld: false, reads: 1 },
+    assert.deepEqual(await askedOf({ stored: new LedgerUnreadable("sluice-group", "no") }, true), {
+      ...{ isThere: false, reads: 1 },
     });
-    await assert.rejects(held({ stored: refused(503) }, true), { code: 503 });
+    await assert.rejects(askedOf({ stored: refused(503) }, true), { code: 503 });
   });
 });
 
