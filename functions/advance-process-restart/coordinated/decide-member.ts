@@ -124,24 +124,25 @@ export function sumOf({ zone }: KnownClaim, members: readonly TogetherMember[]):
   return found?.answer.mountedSum;
 }
 
-/** True where all processes are down, and one has run with the new files already, such as in a pod that was made anew. */
-function isDownWithNew(members: readonly TogetherMember[]): boolean {
+/** True where the processes that run have the new files, because their pods were made anew; or those that ran last did. */
+function haveNew(members: readonly TogetherMember[]): boolean {
   const answering = members.filter(isAnswering);
+  if (answering.length < members.length) return false;
+  const running = answering.filter(({ answer }) => answer.state === "started");
   const isNew = ({ claim, answer }: AnsweringMember) => answer.runningSum === claim.sum;
-  const isDown = answering.length === members.length && answering.every(({ answer }) => answer.state !== "started");
-  return isDown && answering.some(isNew);
+  return running.length > 0 ? running.every(isNew) : answering.some(isNew);
 }
 
 /**
  * The sum that a claim and its calls get with this phase; undefined where no member reports its files. It is fixed when all
  * members have their files. A withdrawn restart names none, so that each process which it has stopped starts with the files that
- * it had: others may still run with these, and one with the new files could not join them. Where one has run with the new files,
- * and all are down, they start with those that were kept for that. Where a process has none of these, because its pod was made
- * anew, all start with the files of now: it would stay down.
+ * it had: others may still run with these, and one with the new files could not join them. Where those that run have the new ones,
+ * all start with what was kept for that. Where a process has none of it, because its pod was made anew, all start with the files
+ * of now: it would stay down.
  */
 export function sumFor(claim: KnownClaim, members: readonly TogetherMember[], phase: string): string | undefined {
   const isWithdrawn = phase === togetherPhases.withdrawing;
-  const isBefore = claim.phase === togetherPhases.withdrawing ? claim.sum === undefined : !isDownWithNew(members);
+  const isBefore = claim.phase === togetherPhases.withdrawing ? claim.sum === undefined : !haveNew(members);
   if (isWithdrawn && isBefore) return undefined;
   const isDownWithout = (one: AnsweringMember) =>
     one.claim.zone === claim.zone && one.answer.state !== "started" && lacksFiles(one);

@@ -125,7 +125,7 @@ suite("the files", () => {
     assert.equal(sumOf({ ...claim, zone: "b" }, [answering]), undefined);
   });
 
-  test("a withdrawn restart starts what it has stopped with the files of before, unless all are down, and one had the new ones", () => {
+  test("a withdrawn restart starts what it has stopped with the files of before, unless those that run have the new ones", () => {
     const membersIn = (from: string, status: readonly Partial<ManagerStatus>[], changes = {}) => {
       const claim = claimIn(from, { sum: "1:then", ...changes });
       return status.map((one, index) => memberOf(`a-${index}`, claim, { status: one }));
@@ -144,6 +144,9 @@ suite("the files", () => {
       assert.equal(sumIn(from, phases.withdrawing, renewed, running), undefined, from);
       assert.equal(sumIn(from, phases.withdrawing, kept, renewed), "1:then", from);
       assert.equal(sumIn(from, phases.withdrawing, lacking, renewed), "1:now", from);
+      const anew = { ...renewed, state: "started" } as const;
+      assert.equal(sumIn(from, phases.withdrawing, kept, anew), "1:then", "the one that runs was made anew");
+      assert.equal(sumIn(from, phases.withdrawing, kept, anew, running), undefined, "one was never stopped");
       const claim = claimIn(from, { sum: "1:then" });
       const silent = [memberOf(a, claim, { status: renewed }), memberOf(b, claim, { silence: "none" })];
       assert.equal(sumFor(claim, silent, phases.withdrawing), undefined, from);
