@@ -136,9 +136,9 @@ function haveNew(members: readonly TogetherMember[]): boolean {
 /**
  * The sum that a claim and its calls get with this phase; undefined where no member reports its files. It is fixed when all
  * members have their files. A withdrawn restart names none, so that each process which it has stopped starts with the files that
- * it had: others may still run with these, and one with the new files could not join them. Where those that run have the new ones,
- * all start with what was kept for that. Where a process has none of it, because its pod was made anew, all start with the files
- * of now: it would stay down.
+ * it had: others may still run with these, and one with the new files could not join them. Where those that run have the new
+ * ones, all start with what was kept for that. Where a process has none of it, because its pod was made anew, all start with the
+ * files of now: it would stay down.
  */
 export function sumFor(claim: KnownClaim, members: readonly TogetherMember[], phase: string): string | undefined {
   const isWithdrawn = phase === togetherPhases.withdrawing;

@@ -128,7 +128,7 @@ describe("the groups with claims", () => {
     assert.deepEqual((await listed(leases, listClaimed(isOwn, isEmpty))).groups, ["none"]);
   });
 
-  test("are looked for every 30 s", () => {
+  test("are listed every 30 s", () => {
     assert.equal(scheduleOfClaims("own").everySeconds, 30);
   });
 });
