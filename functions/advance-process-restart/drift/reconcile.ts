@@ -20,6 +20,7 @@ import { isNote, togetherGuard } from "../decide-files.ts";
 import { isWaitingForFiles } from "../decide-mark.ts";
 import { filesOf, isEmpty, isRefused, knownSettings, noteToWrite, readSecrets } from "../files.ts";
 import { type DriftDecision, type DriftZone, decideDrift, decideFill, rolloutGuard } from "./decide-drift.ts";
+import { blockedByOutsiders } from "./decide-outsiders.ts";
 import type { FilesBefore } from "./decide-settings.ts";
 import { readSettings } from "./settings.ts";
 
@@ -27,6 +28,9 @@ type Restarting = ClaimingFunction<RestartSnapshot, RestartTarget>;
 
 interface DriftOfGroup extends DriftDecision {
   readonly fills: ReturnType<typeof decideFill>;
+  readonly known: readonly DriftZone[];
+  /** What the processes of StatefulSets run with whose files are unusable. */
+  readonly before: readonly FilesBefore[];
   /** The files of a StatefulSet that cannot be read or written: a person must mend that. */
   readonly unusable?: Blocked | undefined;
 }
@@ -63,7 +67,13 @@ function fillFirst(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): 
     const files = "files are mounted for which no process restarts";
     return take(fills, isNoteAlone ? "the settings of mounted files are noted" : files);
   }
-  return decideBoth(verdict, drift);
+  return decideBoth(unlessApart(verdict, drift), drift);
+}
+
+/** No restart of some pods begins that another one of the group would be apart from. */
+function unlessApart(verdict: Verdict<RestartTarget>, drift: WithDrift["drift"]): Verdict<RestartTarget> {
+  const apart = drift && blockedByOutsiders(drift.known, beginningIn(verdict), drift.before);
+  return apart === undefined ? verdict : wait(apart.guard, apart.message);
 }
 
 /**
@@ -100,6 +110,13 @@ function dependsOnOthers(verdict: Verdict<RestartTarget>): boolean {
   return joins(verdict) || (verdict.kind === "wait" && verdict.guard === togetherGuard);
 }
 
+/** The uids of the pods whose restart together begins. */
+function beginningIn(verdict: Verdict<RestartTarget>): ReadonlySet<string> {
+  const targets = verdict.kind === "wait" ? [] : verdict.targets;
+  const members = targets.flatMap((target) => (target.kind === "begin-together" ? target.members : []));
+  return new Set(members.map(({ pod }) => pod.uid));
+}
+
 /** True where a restart of many begins, and other files have asked for it. */
 function joins(verdict: Verdict<RestartTarget>): boolean {
   if (verdict.kind === "wait") return false;
@@ -122,10 +139,10 @@ async function observeDrift(context: Context, observed: GroupObservation): Promi
   const before = unusable.flatMap((one) => one.before ?? []);
   const decided = decideDrift(zones, known, observed.nowMs, before);
   const [first] = unusable;
-  if (first === undefined) return { ...decided, fills };
+  if (first === undefined) return { ...decided, fills, known, before };
   // All must agree before they restart together. What restarts alone, such as for a mended file, waits for no other.
   const targets = decided.targets.filter(({ phase }) => phase !== "schedule-coordinated");
-  return { targets, blocked: undefined, unusable: first, fills };
+  return { targets, blocked: undefined, unusable: first, fills, known, before };
 }
 
 /** A StatefulSet whose files cannot be read or written, and what its processes run with. */

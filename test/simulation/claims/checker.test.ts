@@ -46,6 +46,41 @@ test("no other function takes a claimed pod (K3), until its StatefulSet has been
   assert.deepEqual(violatedAfter(21_000), []);
 });
 
+test("a claim that has come to name a new pod covers it (K3) once each deletion that was decided before has arrived", () => {
+  const after = (ms: number) => {
+    const timeline = new VirtualTimeline();
+    const world = createWorld({ timeline });
+    const violations: string[] = [];
+    const violate = (invariant: string) => violations.push(invariant);
+    const past = new Past(world, namespace);
+    const apps = new Apps(world);
+    const checker = new ClaimsChecker({ world, apps, namespace, ledger, group, past, functions: new Map(), violate });
+    world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 2, maxUnavailable: 1 });
+    world.settle();
+    const pod = { namespace, name: "group-a-0" };
+    const { uid } = world.store.get("pods", pod).metadata;
+    const note = (named: string) => {
+      const text = JSON.stringify({ ...claim, uids: { "group-a-0": named } });
+      const at = { namespace, name: ledger };
+      const metadata = { name: ledger, namespace, annotations: { "sluice.dev/claims": text } };
+      const isThere = world.store.find("leases", at) !== undefined;
+      const lease = isThere
+        ? world.store.patch("leases", at, { metadata: { annotations: metadata.annotations } })
+        : world.store.create("leases", namespace, { metadata } as never);
+      checker.onLedgerEdited(lease as never);
+    };
+    note("the pod before");
+    timeline.runUntil(timeline.nowMs() + 60_000);
+    note(uid);
+    timeline.runUntil(timeline.nowMs() + ms);
+    const caller = { process: { name: "replica-1" }, role: { name: "replica" } };
+    checker.onDeletionSent(caller as never, "pods", pod, { uid });
+    return violations;
+  };
+  assert.deepEqual(after(19_000), []);
+  assert.deepEqual(after(21_000), ["K3"]);
+});
+
 const volumeClaim = "data-group-a-1";
 
 /** Violations when the claim of a removal is dropped while its marked PVC is being deleted with these finalizers. */

@@ -30,6 +30,8 @@ interface Known {
   readonly claim: Raw;
   /** When the ledger first held the claim, and when its purpose was last seen to be over. */
   readonly firstMs: number;
+  /** Since when it has named each pod by its uid. */
+  readonly namedMs: ReadonlyMap<string, number>;
   overMs: number;
   /** The anchor has named the claim: before that, a missing name proves nothing. */
   wasAnchored: boolean;
@@ -131,6 +133,7 @@ export class ClaimsChecker implements Checker {
     const known: Known = {
       claim,
       firstMs: before?.firstMs ?? nowMs,
+      namedMs: new Map(Object.values(claim.uids ?? {}).map((uid) => [uid, before?.namedMs.get(uid) ?? nowMs])),
       overMs: before?.overMs ?? Number.NEGATIVE_INFINITY,
       wasAnchored: before?.wasAnchored ?? false,
     };
@@ -205,10 +208,11 @@ export class ClaimsChecker implements Checker {
   ): void {
     if (resource !== "pods" || namespace !== this.#options.namespace) return;
     const nowMs = this.#options.world.timeline.nowMs();
-    for (const { claim, firstMs } of this.#known.values()) {
-      // A claim does not cover the broken replacement of a pod that it names (rule R18).
+    for (const { claim, firstMs, namedMs } of this.#known.values()) {
+      // A claim does not cover the broken replacement of a pod that it names (rule R18), before it names that as well.
       if ((claim.uids?.[name] ?? uid) !== uid) continue;
-      if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
+      const sinceMs = namedMs.get(uid ?? "") ?? firstMs;
+      if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - sinceMs < decidedWithinMs)
         continue;
       if (this.#hasMoved(claim)) continue;
       this.#options.violate("K3", `${process.name} deletes ${name}, which is of the claim ${claim.line}`);

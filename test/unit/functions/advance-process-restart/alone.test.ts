@@ -110,6 +110,21 @@ test("restart-config-together: no restart of all begins without a pod that a per
   assert.deepEqual([stage.phases, stage.starts, runningIn(stage)], [none, [2, 2, 2], names.map(() => jointSum)]);
 });
 
+test("restart-config-together: no pods begin a restart together that another one could not join afterwards", async () => {
+  const stage = await DriftStage.of("by-hand");
+  stage.expect(joint);
+  for (const name of [one, other]) stage.write(name, "schedule-coordinated");
+  await steps(stage, 20);
+  assert.deepEqual([stage.guard, stage.claims, stage.starts], ["restart-config-together", [], [1, 1, 1]]);
+  assert.match(
+    stage.verdicts.at(-1)?.message ?? "",
+    /^group-a-2 is not in the restart of the others, .* with another cluster\.name: write schedule-coordinated on all/,
+  );
+  stage.write("group-a-2", "schedule-coordinated");
+  await steps(stage, 40);
+  assert.deepEqual([stage.phases, runningIn(stage)], [none, names.map(() => jointSum)]);
+});
+
 test("a restart of all does not go on without a pod that was taken out of it while it was silent, and that runs", async () => {
   const stage = await DriftStage.of();
   stage.expect(joint);
