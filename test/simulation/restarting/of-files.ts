@@ -9,7 +9,7 @@ import { collector } from "./collector.ts";
 import { ConfigsChecker } from "./configs-checker.ts";
 import { FilesChecker } from "./files-checker.ts";
 import { FilesUsers } from "./files-users.ts";
-import { ProcessSecrets } from "./secrets.ts";
+import { modeKey, ProcessSecrets } from "./secrets.ts";
 import type { SimulatedManager } from "./simulated-process.ts";
 
 export interface OfFilesOptions {
@@ -56,7 +56,7 @@ export class OfFiles {
   /** A user who reads what is wrong mends it. */
   noteVerdict({ guard, message }: Pick<ReconcileReport, "guard" | "message">): void {
     const { world, log } = this.#options.run;
-    if (message.startsWith("nothing is noted of the files")) this.#decideMode();
+    if (message.endsWith(`write ${modeKey} on it`)) this.#decideMode();
     if (guard !== this.#blocked) return;
     this.#blocked = undefined;
     world.timeline.after(mendedAfterMs, () => {
@@ -65,7 +65,7 @@ export class OfFiles {
     });
   }
 
-  /** Nothing shows with which settings a process runs: the user has all restart together. */
+  /** Nothing shows what other files change: the user has all restart together. */
   #decideMode(): void {
     if (this.#isDeciding) return;
     this.#isDeciding = true;
