@@ -21,7 +21,7 @@ test("processes run in the end with the files that users expect, or a verdict ha
     /verdict restart-config-unreadable/,
   ];
   const collected = [/expects group-[ab]-files-\d+/, /config-collector-\d+ delete secrets/];
-  return happens("restarting-files", restartingFiles, 12, [
+  return happens("restarting-files", restartingFiles, 16, [
     ...done,
     ...verdicts,
     ...collected,
