@@ -66,6 +66,19 @@ suite("the server", { concurrency: 8, skip: packages === undefined }, () => {
       assert.deepEqual(await one.pod.journal(), ["start first", "stop", "start second"]);
     }));
 
+  test("a process that was stopped for other files starts with those that it had where the start names none", () =>
+    served(async (one) => {
+      await one.pod.mount({ "db.yml": "second" });
+      assert.equal(await statusOf(one.call("stop", { epoch: 1, sum: second })), 202);
+      await one.reached("stopped");
+      assert.equal(await statusOf(one.call("start", { epoch: 2 })), 202);
+      const started = await one.reached("started");
+      assert.deepEqual([started.runningChecksum, started.configChecksum], [first, second]);
+      const isWhole = async () => (await one.pod.journal()).length > 2 || undefined;
+      await eventually("the journal of the second start", patienceMs, isWhole);
+      assert.deepEqual(await one.pod.journal(), ["start first", "stop", "start first"]);
+    }));
+
   test("each call comes twice, and again when it is late: no process is stopped or started twice", () =>
     served(async (one) => {
       const calls: (readonly [ProcessVerb, number])[] = [];
