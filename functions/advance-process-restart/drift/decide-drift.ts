@@ -26,6 +26,8 @@ export interface DriftZone extends FilesChange {
   readonly running: ReadonlyMap<string, string>;
   /** By uid the pods whose process is stopped. */
   readonly stopped?: ReadonlySet<string>;
+  /** By uid the pods that run no process, such as one that does not start. */
+  readonly down?: ReadonlySet<string>;
   /** True where no process may start alone with the expected files, so that pods which wait for that restart with the others. */
   readonly isBlockedAlone?: boolean;
   /** The files for a mounted Secret that has others, or none. */

@@ -28,14 +28,14 @@ export function blockedByOutsiders(
 }
 
 function conflictsIn(
-  { zone: { workload, pods }, expected, running, stopped, started = [], ...before }: DriftZone,
+  { zone: { workload, pods }, expected, running, down, ...before }: DriftZone,
   members: ReadonlySet<string>,
   unusable: readonly FilesBefore[],
 ): readonly OutsiderConflict[] {
-  const outside = pods.filter(({ uid }) => !members.has(uid) && stopped?.has(uid) !== true);
+  const outside = pods.filter(({ uid }) => !members.has(uid) && down?.has(uid) !== true);
   const own = outside.flatMap(({ uid, name }): readonly OutsiderConflict[] => {
     const sum = running.get(uid);
-    if (sum === undefined || !started.includes(sum)) return [];
+    if (sum === undefined) return [];
     return [{ name, key: changedKey(expected, [{ ...before, started: [sum] }]) }];
   });
   const isIn = pods.some(({ uid }) => members.has(uid));

@@ -193,10 +193,11 @@ async function reportMalformed(
     });
 }
 
-function processesOf(known: readonly ManagerStatus[]): Pick<DriftZone, "running" | "stopped"> {
+function processesOf(known: readonly ManagerStatus[]): Pick<DriftZone, "running" | "stopped" | "down"> {
   const running = known.flatMap(({ podUid, runningSum }) =>
     runningSum === undefined ? [] : [[podUid, runningSum] as const],
   );
   const stopped = known.filter(({ state }) => state === "stopped" || state === "killed").map(({ podUid }) => podUid);
-  return { running: new Map(running), stopped: new Set(stopped) };
+  const down = known.filter(({ processId }) => processId === undefined).map(({ podUid }) => podUid);
+  return { running: new Map(running), stopped: new Set(stopped), down: new Set(down) };
 }

@@ -45,8 +45,9 @@ test("a pod outside does not where it runs with the files of now, none runs, non
     [second, wanted],
   ]);
   const outside = (changes: Partial<DriftZone>) => nameIn([a, zoneOf("b", changes)], uidsIn(a));
-  assert.equal(outside({ running, started: [wanted] }), undefined, "the other one is down");
-  assert.equal(outside({ running, started: [old, wanted], stopped: new Set([first]) }), undefined);
+  assert.equal(outside({ running, started: [wanted], down: new Set([first]) }), undefined);
+  assert.equal(outside({ down: new Set([first]) }), "b-1", "another one runs with the same files");
+  assert.equal(outside({ down: new Set([first, second]) }), undefined);
   assert.equal(outside({ running, started: [old, wanted] }), "b-0");
   assert.equal(outside({ running: new Map() }), undefined);
   assert.equal(outside({ mode: "rolling" }), undefined);
