@@ -20,6 +20,7 @@ import { askNodes, nodeOf } from "../database/nodes.ts";
 import { databaseOfClaims } from "../database/of-claims.ts";
 import { restartRequeueMs } from "../decide.ts";
 import { isAskedByFiles } from "../decide-mark.ts";
+import { whyApart } from "../drift/decide-settings.ts";
 import { noteRefused, readFiles, writeCopy } from "../files.ts";
 import { name, noteWait } from "../observe.ts";
 import { isChanged, show } from "../show.ts";
@@ -171,9 +172,10 @@ type Move = Extract<TogetherStep, { kind: "move" }>;
 
 async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> {
   const { context, observed, members, claims, database } = restart;
-  const deadlineMs = await write(restart, step);
   const { phase, epoch, out, kill, conflicting } = step;
-  if (conflicting !== undefined) await withdrawFor(restart, conflicting);
+  // Before the write: a process that is killed in between comes here again.
+  if (conflicting !== undefined) await askOnceMore(restart, conflicting);
+  const deadlineMs = await write(restart, step);
   const verb = callIn(phase);
   const id = stemOf(first(claims));
   if (verb !== undefined) {
@@ -194,17 +196,18 @@ async function moveAll(restart: JointRestart, step: Move): Promise<OwnClaimEnd> 
 }
 
 /** The files ask the members once more: a verdict tells a person why they wait, or all pods restart together. */
-async function withdrawFor(
+async function askOnceMore(
   { context, observed, claims, members }: JointRestart,
   { pod, key }: NonNullable<Move["conflicting"]>,
 ): Promise<void> {
-  const message = `${pod.name} is not in the restart of the others, which could not join it, because it runs with another ${key}: the restart is withdrawn`;
+  const message = `${whyApart(pod.name, key)}: the restart is withdrawn`;
   await recordOnce(context, name, observed.key, {
     about: { resource: "pods", ...pod },
     ...{ type: "Warning", reason: eventReasons.processRestartFailed, message },
     identity: `${stemOf(first(claims))} ${pod.uid}`,
   });
-  const shown = { phase: shownTogether(togetherPhases.withdrawing), id: stemOf(first(claims)) };
+  const { phase } = first(claims);
+  const shown = { phase: shownTogether(phase), id: stemOf(first(claims)) };
   const asked = members.map((one) => one.pod).filter(isAskedByFiles);
   await mapLimit(asked, askedAtOnce, (one) => show(context, one, shown, null));
 }

@@ -208,7 +208,7 @@ function stepOfFiles(view: TogetherView, answering: readonly AnsweringMember[]):
   const blocked = blockedByFilesOf(answering, outsiders);
   // Before any copy: a pod that is made anew meanwhile must not start with new files alone.
   if (blocked !== undefined) return waitForFiles(view, answering, blocked);
-  // A person took it out while its process manager was silent, and the files have changed since.
+  // A person took it out while its process manager was silent.
   const conflicting = conflictingPodIn(outsiders);
   const epoch = nextEpoch(claims, answering);
   if (conflicting !== undefined) return { kind: "move", phase: togetherPhases.withdrawing, epoch, conflicting };

@@ -6,7 +6,7 @@ import { ofStatefulSets } from "../../shared/groups/zones.ts";
 import { type KnownClaim, namesOrdinal } from "../../shared/ledger/claim.ts";
 import type { GroupObservation } from "../../shared/transaction/observe-group.ts";
 import { askProcesses } from "../ask-processes.ts";
-import { readFiles } from "../files.ts";
+import { filesOf, readSecrets } from "../files.ts";
 import type { Outsiders } from "./decide-member.ts";
 
 const askedAtOnce = 8;
@@ -25,11 +25,12 @@ export async function readOutsiders(
       claims.some((claim) => claim.zone === workload.name && namesOrdinal(claim, ordinal));
     const outside = all.filter(({ ordinal }) => !isIn(ordinal));
     const known = outside.length === 0 ? [] : await askProcesses(context, workload, outside);
-    const running = new Set(known.flatMap(({ processId, podUid }) => (processId === undefined ? [] : [podUid])));
-    const pods = outside.filter(({ uid }) => running.has(uid));
-    const [pod] = pods;
+    const running = known.filter(({ processId }) => processId !== undefined);
+    const pod = outside.find(({ uid }) => running.some(({ podUid }) => podUid === uid));
     if (pod === undefined) return [];
-    return [{ pod, files: await readFiles(context, observed.key, { workload, pods }) }];
+    const secrets = await readSecrets(context, workload);
+    if ("guard" in secrets) return [];
+    return [{ pod, files: await filesOf(context, observed.key, workload, { ...secrets, ask: async () => running }) }];
   });
   return found.flat();
 }

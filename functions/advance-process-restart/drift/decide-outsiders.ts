@@ -3,7 +3,7 @@
 import type { Blocked } from "../../shared/ledger/claim-kinds.ts";
 import { togetherGuard } from "../decide-files.ts";
 import type { DriftZone } from "./decide-drift.ts";
-import { changedKey, type FilesBefore } from "./decide-settings.ts";
+import { changedKey, type FilesBefore, whyApart } from "./decide-settings.ts";
 
 interface OutsiderConflict {
   readonly name: string;
@@ -21,9 +21,9 @@ export function blockedByOutsiders(
 ): Blocked | undefined {
   if (members.size === 0) return undefined;
   const conflicts = known.flatMap((one) => (one.mode === "rolling" ? [] : conflictsIn(one, members, unusable)));
-  const found = conflicts.find(({ key }) => key !== undefined);
-  if (found === undefined) return undefined;
-  const message = `${found.name} is not in the restart of the others, which could not join it, because it runs with another ${found.key}: write schedule-coordinated on all pods of the group`;
+  const [why] = conflicts.flatMap(({ name, key }) => (key === undefined ? [] : [whyApart(name, key)]));
+  if (why === undefined) return undefined;
+  const message = `${why}: write schedule-coordinated on all pods of the group`;
   return { guard: togetherGuard, message };
 }
 

@@ -123,6 +123,11 @@ export function changedKey(expected: Coordinating, processes: readonly FilesBefo
   return keys.find((one) => one !== undefined);
 }
 
+/** Why a pod of this name, which runs with another value of the key, keeps others from a restart together. */
+export function whyApart(name: string, key: string): string {
+  return `${name} is not in the restart of the others, which could not join it, because it runs with another ${key}`;
+}
+
 /** The first key that some of these files change, and that has another value in others; undefined where all agree. */
 export function disputedKey(changes: readonly FilesChange[]): string | undefined {
   return Object.keys(defaults).find((key) => {

@@ -143,6 +143,27 @@ test("a restart of all does not go on without a pod that was taken out of it whi
   assert.deepEqual([stage.phases, stage.starts], [none, [2, 2, 2]]);
 });
 
+test("a restart that is withdrawn for such a pod asks once more, although the write of its claims fails at first", async () => {
+  const stage = await DriftStage.of();
+  stage.expect(joint);
+  await stage.until("the restart", () => stage.claims.length > 0);
+  stage.silent.add(one);
+  stage.write(one, null);
+  await stage.until("the restart without it", () => stage.claims.some(({ uids = {} }) => !(one in uids)));
+  stage.silent.delete(one);
+  const { interfere } = stage;
+  const failed: unknown[] = [];
+  stage.interfere = (call) => {
+    const isAsked = reasonOf(stage, other) === undefined;
+    if (failed.length > 0 || !isAsked || call.verb !== "patch" || call.resource !== "leases") return interfere(call);
+    failed.push(stage.claims[0]?.phase);
+    throw new ClusterError({ ...call, code: 409, reason: "Conflict", message: "no" });
+  };
+  await steps(stage, 30);
+  assert.deepEqual(failed, ["preparing"], "the pods are asked once more before the claims are written");
+  assert.deepEqual([stage.guard, stage.starts, stage.claims], ["restart-config-together", [1, 1, 1], []]);
+});
+
 test("after a person has edited the mounted Secret, files are compared with those that the processes were started with", async () => {
   const stage = await DriftStage.of();
   const mounted = () => stage.world.store.find("secrets", { namespace, name: "mounted" });
