@@ -32,7 +32,7 @@ interface KnownFiles {
 
 /** The files that a StatefulSet's processes start with. */
 export type FilesState =
-  | { readonly kind: "blocked"; readonly blocked: Blocked; readonly together?: undefined }
+  | { readonly kind: "blocked"; readonly blocked: Blocked; readonly together?: undefined; readonly change?: undefined }
   /** The mounted Secret has other files than the expected one, whose sum this is. */
   | ({ readonly kind: "differs"; readonly copy: FilesCopy } & KnownFiles)
   | ({ readonly kind: "same" } & KnownFiles);

@@ -64,7 +64,7 @@ export interface Outsiders {
 }
 
 function changeOf({ files }: Pick<Outsiders, "files">): readonly FilesChange[] {
-  return files?.kind === "blocked" || files?.change === undefined ? [] : [files.change];
+  return files?.change === undefined ? [] : [files.change];
 }
 
 /** What keeps the files of these members from a copy: all of them must agree in what their nodes have in common. */

@@ -95,15 +95,11 @@ export function createMemory(
 
 function remembering<Known>(capacity: number, create: (key: Key) => Known): (key: Key) => Known {
   const keys = new BoundedMap<string, Known>(capacity);
-  // A reconcile uses one key many times, and its place is then already the last.
-  let last: { readonly name: string; readonly known: Known } | undefined;
   return (key) => {
     const name = pathOf(key);
-    if (last?.name === name) return last.known;
     const known = keys.get(name) ?? create(key);
     keys.delete(name);
     keys.set(name, known);
-    last = { name, known };
     return known;
   };
 }

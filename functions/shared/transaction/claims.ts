@@ -199,7 +199,6 @@ export function scheduleOfClaims(by: string): Schedule<GroupKey> {
 export const claimedNeed: Need = { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] };
 
 function holds(text: string, isSought: (claim: Claim) => boolean): boolean {
-  if (text === "") return false;
   try {
     return parseClaims(text, (why) => new Error(why)).some(isSought);
   } catch {

@@ -188,6 +188,15 @@ test("restart-config-unreadable: a process that may run with another setting, of
     ["coordinated", atOnce],
   ] as const)
     assert.deepEqual(decided([drifted(zoneOf("a"), { ...changed, mode })]).marks, [mark("a-0"), mark("a-1")]);
+  const [first = "", second = ""] = zoneOf("a").pods.map(({ uid }) => uid);
+  const running = new Map([
+    [first, "1:later"],
+    [second, old],
+  ]);
+  const one = drifted(zoneOf("a"), { ...changed, running, started: ["1:later", old] });
+  assert.match(decided([one]).message, /that a-1 was started with/, "the pod of the process is named");
+  const plain = drifted(zoneOf("b"), { expected: cluster("b"), mounted: cluster("b") });
+  assert.equal(decided([plain, one]).guard, "restart-config-unreadable", "whichever StatefulSet comes first");
   const known = new Map([...noted, [old, cluster("b")]]);
   assert.deepEqual(decided([drifted(zoneOf("a"), { ...changed, noted: known })]).marks, [inTurn("a-0"), inTurn("a-1")]);
   const same = new Map([["1:later", cluster("b")]]);
@@ -202,6 +211,8 @@ test("together: files with the settings of their own processes, which those of a
   const behind = drifted(zoneOf("b"), { expected: cluster("b"), mounted: cluster("a"), running });
   const all = [atOnce("a-0"), atOnce("a-1"), atOnce("b-0"), atOnce("b-1")];
   assert.deepEqual(decided([drifted(zoneOf("a"), own), behind]).marks, all);
+  const single = { ...behind, zone: { ...behind.zone, pods: behind.zone.pods.slice(0, 1) } };
+  assert.deepEqual(decided([drifted(zoneOf("a"), own), single]).marks, all.slice(0, 3), "one pod to join");
   const bare = { ...behind, zone: { ...behind.zone, pods: [] } };
   assert.deepEqual(decided([drifted(zoneOf("a"), own), bare]).marks, [inTurn("a-0"), inTurn("a-1")], "no pod to join");
   const rolled = decided([drifted(zoneOf("a"), { ...own, mode: "rolling" }), behind]);
@@ -300,6 +311,8 @@ test("rollout-due: nothing restarts in turn while a rollout is due before a rest
   ];
   const { marks, guard } = decided([first, second]);
   assert.deepEqual([marks, guard], [[], "rollout-due"]);
+  const alone = drifted(zoneOf("c"), { expected: cluster("b"), mounted: cluster("b"), mode: "rolling" });
+  assert.deepEqual(decided([first, alone]).marks, [], "nor those that a person lets restart alone");
   const settled = { ...first, zone: zoneOf("a", {}, { paused: true }) };
   assert.deepEqual(
     decided([settled, second]).marks,

@@ -8,6 +8,7 @@ import {
   dependsOnStarted,
   differingKey,
   disputedKey,
+  unknownSetting,
   whyTogether,
 } from "../../../../functions/advance-process-restart/drift/decide-settings.ts";
 import { readSettings } from "../../../../functions/advance-process-restart/drift/settings.ts";
@@ -79,6 +80,22 @@ test("it matters with which files processes were started where some have other s
   assert.equal(depends(undefined, one), true);
   assert.equal(depends(undefined), false);
   assert.equal(dependsOnStarted({ mounted: one }), false);
+});
+
+test("a setting is unknown of the first process of which nothing is noted, where earlier files had another one", () => {
+  const [one, other] = [settingsOf("cluster.name: a"), settingsOf("cluster.name: b")];
+  const secure = settingsOf("plugins.security.disabled: true\ncluster.name: b");
+  const noted = new Map([
+    ["1:same", other],
+    ["1:first", one],
+    ["1:later", secure],
+  ]);
+  const unknown = (started: readonly string[], known = noted) =>
+    unknownSetting({ expected: other, mounted: other, noted: known, started });
+  assert.deepEqual(unknown(["1:same", "1:x", "1:y"]), { sum: "1:x", key: "cluster.name" });
+  assert.equal(unknown(["1:first", "1:later"]), undefined, "it is known of each");
+  assert.equal(unknown([]), undefined);
+  assert.equal(unknown(["1:x"], new Map([["1:same", other]])), undefined, "they never had another one");
 });
 
 test("the disputed key is the first of several values that a change of files touches", () => {

@@ -6,6 +6,7 @@ import { blockedTogether } from "../../../../functions/advance-process-restart/c
 import {
   type AnsweringMember,
   lacksFiles,
+  notBack,
   sumFor,
 } from "../../../../functions/advance-process-restart/coordinated/decide-member.ts";
 import { decideTogether } from "../../../../functions/advance-process-restart/coordinated/decide-together.ts";
@@ -25,6 +26,7 @@ import {
   no,
   of,
   stepIn,
+  yes,
 } from "./together-given.ts";
 
 /** The grace period of members, and the time that clients have before it. */
@@ -110,6 +112,13 @@ suite("how it ends", () => {
     assert.equal(guardOf(step("", { status: { state: "starting", processId: undefined } })), "restart-starting");
     const claim = { processes: { [a]: "", [b]: "" } };
     assert.equal(guardOf(stepIn(phases.starting, [joining, joining], { claim })), "restart-joining", "it goes on");
+  });
+
+  test("a process that another pod reports is not back, although it runs and its node is a member", () => {
+    const member = (podUid: string) =>
+      memberOf(a, claimIn(phases.starting), { status: { podUid, processId: "7 2" }, membership: yes });
+    assert.deepEqual(notBack([member(`uid-of-${a}`)]), []);
+    assert.equal(notBack([member("uid of an earlier pod")]).length, 1);
   });
 
   test("a killed process of a withdrawn restart is waited for once it has the start", () => {

@@ -100,6 +100,15 @@ test("a thousand callers cost no more timers than one, and none is left when no 
   assert.deepEqual([sleeps(), clock.pending], [before, 0]);
 });
 
+test("the timer ends within a second after the last deadline was deleted", async () => {
+  const { clock, wait, deadlines } = waitingRoom();
+  const one = wait("answered", 60_000);
+  await clock.goTo(500);
+  deadlines.delete(one);
+  await clock.goTo(1_000);
+  assert.equal(clock.pending, 0);
+});
+
 test("work within its deadline returns its own result or error, late work the late answer, and neither leaves a timer", async () => {
   const { clock, deadlines } = waitingRoom();
   const after = async (ms: number, end: () => string) => {

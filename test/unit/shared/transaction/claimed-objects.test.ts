@@ -145,6 +145,17 @@ test("an orphaned pod is read by GET, and its other orphans are listed, although
   assert.deepEqual(asked, ["pods a-0", "made for a"]);
 });
 
+test("an orphan is read by GET although its StatefulSet wants a pod of that ordinal: another one takes its place", async () => {
+  const { find, asked } = given({
+    members: [statefulSet("a")],
+    shown: [orphan("a-0")],
+    pods: [podObject("a-0")],
+    reservations: [reservation("a-0")],
+  });
+  assert.deepEqual(await find(), [["uid-of-a-0", "uid-of-a", true, 0]]);
+  assert.deepEqual(asked, ["pods a-0"]);
+});
+
 test("a reserved pod beyond the wanted ones is read by GET, because its StatefulSet may have orphaned it (R6)", async () => {
   const { find, asked } = given({
     members: [statefulSet("a", { replicas: 1 })],

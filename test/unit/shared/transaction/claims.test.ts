@@ -1,6 +1,7 @@
 /** How a function finds the groups whose ledgers hold its claims, and the workload of a claim. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { GroupCache, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { type Claim, formatClaims } from "../../../../functions/shared/ledger/claim.ts";
@@ -31,6 +32,24 @@ test("a group that is gone has no transaction", async () => {
   const harness = new Harness();
   const gone = { namespace, group: "gone" };
   assert.equal(await played(harness.timeline, openTransaction(harness.context, gone)), undefined);
+});
+
+test("a group is read as new as its ledger must be to permit something, and no consistent LIST is needed for that (R5)", async () => {
+  const harness = new Harness();
+  await harness.run();
+  const needs: ViewNeed[] = [];
+  const { cache } = harness.context;
+  const read: GroupCache["read"] = (asked, need) => {
+    needs.push(need);
+    return cache.read(asked, need);
+  };
+  const context = { ...harness.context, cache: { ...cache, read } };
+  assert.ok(await played(harness.timeline, openTransaction(context, key)));
+  const { ledgerReadMs } = context.memoryOf(key);
+  assert.deepEqual(
+    needs.map(({ permitSinceMs, consistent }) => ({ permitSinceMs, consistent })),
+    [{ permitSinceMs: ledgerReadMs, consistent: false }],
+  );
 });
 
 describe("whether a ledger holds a claim", () => {

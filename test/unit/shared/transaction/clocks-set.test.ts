@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findEnd } from "../../../../functions/shared/transaction/claims.ts";
+import { claimStoodForMs, isLongKnown } from "../../../../functions/shared/transaction/ledger-age.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { Harness, key, played } from "../reconcile/harness.ts";
 
@@ -47,4 +48,14 @@ test("a claim that a process has known for longer ends by its age, and a renewed
   assert.equal(await end(), "abandoned");
   Object.assign(claim, { stampMs: claim.stampMs + 2_000 });
   assert.equal(await end(), "stands");
+});
+
+test("a claim has stood for nothing when it is first seen, and after exactly ten seconds no act rests on it any more (R9)", async () => {
+  const { harness, claim } = written();
+  const of = [harness.context, key, claim] as const;
+  assert.equal(claimStoodForMs(...of), 0);
+  await harness.goOn(9_999);
+  assert.deepEqual([claimStoodForMs(...of), isLongKnown(...of)], [9_999, false]);
+  await harness.goOn(1);
+  assert.equal(isLongKnown(...of), true);
 });

@@ -88,7 +88,9 @@ describe("the StatefulSets that a view lacks", () => {
   });
 
   test("of one StatefulSet are none by the labels of pods", async () => {
-    assert.deepEqual(await unknown({ group: "statefulset:first", orphans: [orphan("o-0")] }), []);
+    const labels = [{ "rollout-group": "group" }, { "rollout-group": "first" }, { app: "first" }];
+    const orphans = labels.map((some, index) => orphan(`o-${index}`, { labels: some }));
+    assert.deepEqual(await unknown({ group: "statefulset:first", orphans }), []);
   });
 });
 
