@@ -1,7 +1,7 @@
 /** Questions to a database over HTTP: which pod is asked, with which password, and what an odd answer means. */
 import assert from "node:assert/strict";
 import type { LookupFunction } from "node:net";
-import { after, test } from "node:test";
+import { after, before, test } from "node:test";
 import {
   type Answered,
   askDatabase,
@@ -20,10 +20,14 @@ import { StandInDatabase } from "../../../../support/stand-in-database.ts";
 const names = ["os-0", "os-1", "os-2"];
 const lookup: LookupFunction = (_host, _options, callback) =>
   (callback as (error: null, found: readonly unknown[]) => void)(null, [{ address: "127.0.0.1", family: 4 }]);
-const pods = connectPods({ clock, userAgent: "sluice/0.0.0 (test)", lookup });
+let pods: ReturnType<typeof connectPods>;
 const databases: StandInDatabase[] = [];
+// The mutation run calls these around each test.
+before(() => {
+  pods = connectPods({ clock, userAgent: "sluice/0.0.0 (test)", lookup });
+});
 after(async () => {
-  for (const database of databases) database.close();
+  for (const database of databases.splice(0)) database.close();
   await pods.close();
 });
 
