@@ -39,6 +39,12 @@ function step(
 const changesOf = (found: ReturnType<typeof step>) => ("changes" in found ? found.changes : found.kind);
 
 suite("a parked process", () => {
+  test("keeps the database waiting for a minute, and not a millisecond longer", () => {
+    const free = (agoMs: number) =>
+      isFreeAgain(parked({ hold: true, stampMs: nowMs - agoMs }), pod("a-0", stop), nowMs);
+    assert.deepEqual([free(59_999), free(60_000)], [false, true]);
+  });
+
   test("does not block the others of its group at rest, and does before it stops, while it starts, and while the database waits for it", () => {
     assert.deepEqual([isAtRest(parked()), isOpenRestart(parked())], [true, false]);
     for (const changes of [{ phase: "stopping" }, { phase: "starting" }, { hold: true }, { mode: "rolling" } as const])

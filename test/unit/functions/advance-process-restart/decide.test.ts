@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StatusAnswer } from "../../../../functions/advance-process-restart/calls.ts";
 import { decide } from "../../../../functions/advance-process-restart/decide.ts";
+import { isOver } from "../../../../functions/advance-process-restart/decide-pod.ts";
 import { blockedByService, type Publication } from "../../../../functions/advance-process-restart/decide-service.ts";
 import type { RestartPhase } from "../../../../functions/shared/annotations/restart.ts";
 import type { Claim } from "../../../../functions/shared/ledger/claim.ts";
@@ -25,6 +26,16 @@ interface Given {
 const reported = (uid: string) => ({
   ...{ podUid: uid, state: "started", processId: "7 1", attempts: 0, mountedSum: undefined },
   ...{ lastEpoch: 4, restartId: undefined, lastCommand: undefined },
+});
+
+test("a reservation is over where another pod that is not ready came in place of its own, and not while none has come", () => {
+  const over = (name: Partial<Pod> | undefined) => isOver({ uid: "before" }, name && pod("a-0", name));
+  assert.deepEqual([undefined, {}, { readySinceMs: undefined }, { uid: "before", readySinceMs: undefined }].map(over), [
+    false,
+    false,
+    true,
+    false,
+  ]);
 });
 
 /** The verdict about pods of the StatefulSet `a`, all with a phase. */

@@ -119,6 +119,37 @@ test("of two triggers at once the coordinated one asks first, and both are remem
   assert.deepEqual([targets, known?.get("a")?.text, known?.get("b")?.text], [[], "1", "coordinated:1"]);
 });
 
+test("a trigger whose pods are all asked does not keep another one from its own, and a StatefulSet that is being deleted has none", () => {
+  const waiting = ["schedule-rolling", "schedule-rolling", "schedule-rolling"];
+  const [a, b] = [triggered("a", "1", waiting), triggered("b", "1", waiting.slice(1))];
+  assert.deepEqual(marksOf(decideTriggers([a, b], knownOf(a, b))), ["b-2 schedule-rolling"]);
+  const deleted = { ...b, workload: { ...b.workload, deleting: true } };
+  assert.deepEqual(decideTriggers([a, deleted], knownOf(a, b)).targets, []);
+});
+
+test("restart-manager-missing: the first StatefulSet without a process manager is named, with what is wrong there, and nothing is remembered", () => {
+  const going = (zone: Zone<StatefulSet>) => ({
+    ...zone,
+    pods: zone.pods.map((pod) => ({ ...pod, terminating: true })),
+  });
+  const without = (name: string, malformed: readonly { readonly message: string }[]) => {
+    const { workload, ...zone } = triggered(name, undefined);
+    return going({ ...zone, workload: { ...workload, restart: { manager: undefined, malformed } } } as never);
+  };
+  const [a, b] = [going(triggered("a", "coordinated:1")), going(triggered("b", "coordinated:2"))];
+  const [c, d] = [without("c", [{ message: "no port" }, { message: "another" }]), without("d", [])];
+  const { blocked, known } = decideTriggers([a, b, c, d], knownOf(a, b, c, d));
+  assert.equal(known, undefined);
+  assert.match(blocked?.message ?? "", /restart-trigger of a restarts no pod of c in place: no port$/);
+});
+
+test("a StatefulSet that was made anew is remembered by its own uid, though it has no trigger either", () => {
+  const a = triggered("a", undefined);
+  const { known } = decideTriggers([a], new Map([["a", { uid: "of-an-earlier-one", text: "" }]]));
+  assert.deepEqual(known?.get("a"), { uid: a.workload.uid, text: "" });
+  assert.equal(decideTriggers([a], knownOf(a)).known, undefined);
+});
+
 test("a new value restarts the pods one after the other, once, and what stands in the manifest stays as it is", async () => {
   const stage = await TriggerStage.of();
   stage.trigger("2026-11-29");

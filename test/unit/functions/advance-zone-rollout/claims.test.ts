@@ -18,6 +18,7 @@ for (const kind of claimKinds) {
     const verdict = decideOn([zone("a", "ooo"), zone("b", "nnn", { claims: [claimOf("b:2", kind)] })]);
     assert.equal(outcome(verdict), guard);
     assert.equal(verdict.zone, "b");
+    assert.equal(verdict.requeueAfterMs, 5_000, "no event reports its end");
     assert.match(
       verdict.message,
       /^b: 2 claimed for .* \(begun\) by another-function, since 2026-01-01T00:09:59\.000Z; /,

@@ -48,6 +48,8 @@ test("budget: the StatefulSet's own limit is named if both are used up, or if it
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailable: 2 }), zone("a", "woo"))), "budget");
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "woo"))), "budget");
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "wwo", { maxUnavailable: 2 }))), "budget");
+  const same = under(zoneBudget("db", { maxUnavailable: 2 }), zone("a", "wwo", { maxUnavailable: 2 }));
+  assert.equal(outcome(same), "budget", "also where the budget allows as many");
 });
 
 test("a pod that is already down goes within the budget at no further cost, but not if more pods are down than it allows", () => {

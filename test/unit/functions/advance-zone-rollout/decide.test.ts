@@ -311,6 +311,7 @@ test("a take that repairs says what is broken, and what the other pods wait for"
     /^replacing broken outdated pods a-0 \(stuck in CrashLoopBackOff\), (a-\d \([^)]+\), ){4}…; a: 6 of 7 down/,
   );
   assert.equal(verdict.zone, "a");
+  assert.doesNotMatch(decideOn([zone("a", "bbbbbo")]).message, /…/, "five are all named");
 });
 
 test("a rollout writes status.currentRevision for a complete zone, once", () => {
@@ -328,6 +329,13 @@ test("zone-settling: a pod that a function allowed to go and that still exists i
     "a: 1 of 2 down (1 reserved); the next zone starts when it is ready; a-0 may still go, by evaluate-eviction, until 2026-01-01T00:12:00Z at the latest",
   );
   assert.match(decideOn([zone("a", "nw", { reserved: [reservation("a-1")] })]).message, /starts when it is ready$/);
+  const overdue = { ...evicted, stampMs: nowMs - 200_000, overdueSeenMs: nowMs - 60_000 };
+  const later = reservation("a-1", { stampMs: nowMs - 20_000 });
+  assert.match(
+    decideOn([zone("a", "nn", { reserved: [overdue, later] }), zone("b", "oo")]).message,
+    /; a-0 may still go, by evaluate-eviction, until 2026-01-01T00:11:30Z at the latest$/,
+    "the first, and from when it was seen to be overdue",
+  );
 });
 
 test("a rollout does not write status.currentRevision for a zone that is incomplete, unsettled or paused, or whose write was refused", () => {

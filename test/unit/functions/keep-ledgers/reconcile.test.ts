@@ -7,7 +7,7 @@ import { groupOfBudget } from "../../../../functions/shared/workloads/group-key.
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { Harness, key, namespace, played, refused } from "../../shared/reconcile/harness.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
-import { leasesOf, populate } from "./ledgers.ts";
+import { leasesOf, populate, sweepOver } from "./ledgers.ts";
 
 const reconcile = (harness: Harness, at: GroupKey = key, sweep = false): Promise<ReconcileResult> =>
   played(harness.timeline, keepLedgers.reconcile(harness.context, at, { sweep }));
@@ -83,6 +83,49 @@ test("Sluice does not read a group again right after its sweep, and reads nothin
   harness.restart({ mode: "shadow" });
   await reconcile(harness);
   assert.deepEqual([harness.requests, leasesOf(harness)], [[], []]);
+});
+
+test("for half a minute after a sweep over all groups Sluice reads no group again", async () => {
+  const harness = new Harness();
+  assert.equal(await sweepOver(harness, [key]), undefined);
+  harness.forget();
+  await reconcile(harness);
+  await harness.goOn(29_000);
+  await reconcile(harness);
+  assert.deepEqual(harness.requests, []);
+});
+
+test("the ledger of a vanished group goes although the process knows it, and is then forgotten", async () => {
+  const harness = await new Harness().prepare();
+  await harness.run();
+  harness.world.settle();
+  await harness.run();
+  assert.notEqual(harness.context.memoryOf(key).copy.ledger, undefined);
+  populate(harness, []);
+  await harness.goOn(700_000);
+  await reconcile(harness);
+  assert.deepEqual([leasesOf(harness), harness.context.memoryOf(key).copy.ledger], [[], undefined]);
+});
+
+test("a ledger that is gone, or that another client has written, by the time of its removal is left alone without a failure", async () => {
+  for (const [code, isFailure] of [
+    [404, false],
+    [409, false],
+    [503, true],
+  ] as const) {
+    const harness = new Harness();
+    await reconcile(harness);
+    populate(harness, []);
+    await harness.goOn(700_000);
+    harness.interfere = ({ verb, resource }) => {
+      if (verb === "delete" && resource === "leases") throw refused(code);
+    };
+    const failed = await reconcile(harness).then(
+      () => false,
+      () => true,
+    );
+    assert.deepEqual([failed, leasesOf(harness)], [isFailure, ["db/sluice-group"]], `${code}`);
+  }
 });
 
 test("Sluice leaves a ledger that it cannot read to a person, and reports it once", async () => {

@@ -9,14 +9,24 @@ import {
   isBehindPods,
   lastEventOfPodsMs,
   learnPods,
+  orphansIn,
   podStore,
   podsMadeFor,
   reaches,
   viewOfMemory,
 } from "../../../../functions/shared/cache/pod-store.ts";
+import { readAsListed } from "../../../../functions/shared/cache/read-view.ts";
+import { statefulSetStore } from "../../../../functions/shared/cache/statefulset-store.ts";
 import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { namespace, podObject, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
+import {
+  namespace,
+  nowMs,
+  podObject,
+  statefulSet,
+  statefulSetObject,
+  zoneBudget,
+} from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 
 const at = (name: string, revision: number, more: Partial<PodObject["metadata"]> = {}): PodObject =>
@@ -54,6 +64,17 @@ test("pods made for a StatefulSet have its name and namespace, are not terminati
     podsMadeFor(memory, namespace, "a").map(({ name }) => name),
     ["a-0", "a-1", "a-4"],
     "a pod that has ended exists until it is deleted",
+  );
+});
+
+test("the orphans of a namespace are the standing pods there that no StatefulSet owns any more, whatever they are called", () => {
+  const { memory, pods } = make();
+  const elsewhere = at("a-3", 6, { namespace: `${namespace}-2`, ...orphan("a-3") });
+  const leaving = at("a-2", 5, { ...orphan("a-2"), ...terminating });
+  pods.replace([at("a-0", 3), at("a-1", 4, orphan("a-1")), leaving, elsewhere, at("b-0", 7, orphan("b-0"))], "9");
+  assert.deepEqual(
+    orphansIn(memory, namespace).map(({ name }) => name),
+    ["a-1", "b-0"],
   );
 });
 
@@ -150,6 +171,21 @@ test("a view without known pods has seen nothing, and any other has seen through
   assert.deepEqual([...view(a).podsOf(b)], [], "a StatefulSet outside the view has no pods in it");
 });
 
+test("the view of the first lists has seen through them where the ledger names no revision, and through newer pods (R4, R8)", async () => {
+  const { clock, memory, pods, learn } = make();
+  const sets = statefulSetStore(memory.membership, clock, () => {});
+  const group = { namespace, group: "group" };
+  const cluster = { ...clock, monotonicMs: () => clock.monotonicMs(), serverTimeMs: () => nowMs } as unknown as Cluster;
+  const rolled = { metadata: { resourceVersion: "4" }, status: { updateRevision: "old" } };
+  sets.replace([statefulSetObject("a", rolled)], "9");
+  pods.replace([at("a-0", 3)], "9");
+  const seen = async (settledThrough: number | undefined) =>
+    (await readAsListed({ cluster, memory }, [], group, { settledThrough }, clock.monotonicMs())).seenThrough;
+  assert.deepEqual([await seen(undefined), await seen(1)], [9, 3]);
+  learn(20, at("a-0", 15));
+  assert.deepEqual([await seen(undefined), await seen(1)], [15, 15]);
+});
+
 test("views share a StatefulSet's pods until one of them changes, so that no decision copies a thousand pods", () => {
   const { pods, view, learn } = make();
   pods.replace([at("a-0", 3)], "9");
@@ -180,6 +216,8 @@ test("an event that is not newer than the known state has no effect; the very fi
   changed.length = 0;
   for (const revision of [9, 10]) pods.apply({ type: "MODIFIED", object: at("a-0", revision, terminating) });
   pods.apply({ type: "DELETED", object: at("a-0", 10) });
+  pods.apply({ type: "MODIFIED", object: at("a-0", 8, ownedBy("uid-of-an-earlier-a")) });
+  pods.apply({ type: "MODIFIED", object: at("a-0", 9, { ownerReferences: [] }) });
   assert.deepEqual([shown(), changed], [["a-0@10"], []]);
 });
 

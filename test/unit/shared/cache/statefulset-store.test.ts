@@ -163,6 +163,7 @@ test("an event without a newer state has no effect, and triggers no group", () =
   changed.length = 0;
   store.apply({ type: "MODIFIED", object: at("a", 9, {}, { replicas: 9 }) });
   store.apply({ type: "MODIFIED", object: at("a", 10, {}, { replicas: 9 }) });
+  store.apply({ type: "DELETED", object: at("a", 10) });
   assert.deepEqual([known(), changed], [["a@10"], []]);
 });
 

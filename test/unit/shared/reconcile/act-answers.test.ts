@@ -225,6 +225,22 @@ describe("what is answered", () => {
     );
   });
 
+  test("a refusal about a zone of another owner has no Event, because the zone is no object that could have one", async () => {
+    const harness = new Harness();
+    harness.interfere = ({ resource }) => {
+      if (resource === "pods") throw answers(403);
+    };
+    const act = actOn(targetOf(harness, "delete"));
+    const workload = { kind: "OwnedZone", namespace, name: "zone-a" } as unknown as typeof act.workload;
+    const run = { context: harness.context, by, key, deadlineMs: harness.cluster.monotonicMs() + 5_000 };
+    const acts = [{ ...act, workload }];
+    await played(harness.timeline, carryOutAll({ ...run, sole: new Map(), isOfLedger: () => false }, acts));
+    assert.deepEqual(
+      [harness.acts.map(({ zone, result }) => [zone, result]), harness.events],
+      [[["zone-a", "refused"]], []],
+    );
+  });
+
   test("an error that is no answer of an API server is a bug, and is thrown", async () => {
     const harness = new Harness();
     harness.interfere = () => {

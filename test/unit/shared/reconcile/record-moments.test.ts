@@ -235,6 +235,8 @@ describe("which Events", () => {
     assert.deepEqual(await recordedAfter(rolling, { ...budget, since: nowMs - 59_999 }), []);
     const blocked = { ...budget, since: nowMs - 60_000 };
     assert.deepEqual(await recordedAfter(rolling, blocked), ["RolloutWaiting a: budget: one pod is down"]);
+    const fresh = { ...budget, guard: "ledger-new" };
+    assert.deepEqual(await recordedAfter(rolling, fresh), [], "every first reconcile meets it");
     assert.deepEqual(await recordedAfter(rolling, paused), ["RolloutWaiting a: paused: a is paused"]);
     assert.deepEqual(await recordedAfter(paused, paused), []);
     assert.equal((await recordedAfter({ ...paused, zone: "b" }, paused)).length, 1, "another zone is a change");

@@ -13,7 +13,8 @@ const zonesOf = (...products: readonly (DatabaseName | undefined)[]) =>
 test("databases-differ: the message names a StatefulSet of each database, and one without a database does not count", () => {
   assert.equal(blockedByProducts(zonesOf()), undefined);
   assert.equal(blockedByProducts(zonesOf("opensearch", undefined, "opensearch")), undefined);
-  assert.deepEqual(blockedByProducts(zonesOf(undefined, "opensearch", "opensearch", "elasticsearch")), {
+  const several = zonesOf(undefined, "opensearch", "opensearch", "elasticsearch", "elasticsearch");
+  assert.deepEqual(blockedByProducts(several), {
     guard: "databases-differ",
     message: "db-1 names OpenSearch, and db-3 names Elasticsearch: all StatefulSets of a group belong to one database",
   });
