@@ -114,16 +114,14 @@ function conclude(
   ];
   const requeueAfterMs = requeues.length === 0 ? undefined : Math.min(...requeues);
   const doing = targets.filter(({ kind }) => kind !== "tell");
-  const [first] = all;
   if (doing.length > 0) {
-    const reported = all.filter(({ member, decision }) => decision.step !== undefined || !waits.has(member));
-    const named = reported[0] ?? first;
+    const named = all.find(({ member }) => !waits.has(member));
     return take(targets, named?.decision.message ?? "", {
       zone: named?.member.set.name ?? "",
       requeueAfterMs: podRequeueMs,
     });
   }
-  const waiting = all.find(({ decision, member }) => decision.step === undefined || waits.has(member)) ?? first;
+  const [waiting] = all;
   if (waiting === undefined) return take(targets, `nothing of ${group} is to be suspended or to come back`);
   const { guard, message } = waits.get(waiting.member) ?? waiting.decision;
   const where = { zone: waiting.member.set.name, requeueAfterMs: requeueAfterMs ?? blockedRequeueMs };
@@ -162,8 +160,7 @@ function raise(snapshot: SuspendSnapshot, returning: readonly Member[]) {
     const { set } = member;
     const why = whyNotBack(snapshot, member, returning);
     if (why !== undefined) waits.push([member, why]);
-    else if (!targets.has(set.uid))
-      targets.set(set.uid, { kind: "resize", set, target: set.replicas + 1, leaving: [], claim: undefined });
+    else targets.set(set.uid, { kind: "resize", set, target: set.replicas + 1, leaving: [], claim: undefined });
   }
   return { targets: [...targets.values()], waits };
 }

@@ -147,9 +147,9 @@ test("shadow mode reports what it would take, and nothing of that where it waits
   assert.deepEqual(await reported(taking("delete")), [{ action: "delete", object: "group-a-0" }]);
   assert.equal(await reported(taking()), "nothing");
   assert.equal(await reported(waiting), "nothing");
-  const acting = await new Harness().prepare();
-  await reconcile(acting, { decide: taking("delete") });
-  assert.ok(acting.verdicts[0] !== undefined && !("wouldTake" in acting.verdicts[0]), "it takes it");
+  const taken = await new Harness().prepare();
+  await reconcile(taken, { decide: taking("delete") });
+  assert.ok(taken.verdicts[0] !== undefined && !("wouldTake" in taken.verdicts[0]), "it takes it");
 });
 
 test("a reconcile has failed only for a guard that a user has to mend", async () => {

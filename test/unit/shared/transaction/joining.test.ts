@@ -153,6 +153,45 @@ test("a zone that a process has seen in another group does not count as just cre
   assert.deepEqual(ledgerOf("second", ["b"]), []);
 });
 
+test("a process remembers a zone in the group that has counted it last, however that group came to count it", () => {
+  for (const members of [undefined, ["b"], []]) {
+    const cluster = { monotonicMs: () => 0, serverTimeMs: () => nowMs };
+    const made = { workloads: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
+    const awaitedIn = (group: string, counted: readonly string[] | undefined) => {
+      const ledger = { key: { namespace, group }, members: counted } as Ledger;
+      return [...findJoining(cluster, new Map(), ledger, made).awaited.values()];
+    };
+    assert.deepEqual(awaitedIn("first", members), []);
+    assert.deepEqual(awaitedIn("second", []), [10_000], `the first group names ${members}`);
+    assert.deepEqual(awaitedIn("first", []), [], "it is known to be of the first group still");
+  }
+});
+
+test("a process remembers the groups of ten thousand zones, and beyond that it forgets the first", () => {
+  const cluster = { monotonicMs: () => 0, serverTimeMs: () => nowMs };
+  const made = (names: readonly string[]) => ({
+    workloads: names.map((name) => statefulSet(name, { createdMs: nowMs - 1_000 })),
+  });
+  const seeIn = (group: string, members: readonly string[] | undefined, names: readonly string[]) => {
+    const ledger = { key: { namespace, group }, members } as Ledger;
+    return findJoining(cluster, new Map(), ledger, made(names) as unknown as GroupView).awaited.size;
+  };
+  const names = Array.from({ length: 10_000 }, (_, index) => `zone-${index}`);
+  seeIn("first", undefined, names);
+  assert.equal(seeIn("second", [], ["zone-0"]), 1);
+  seeIn("first", undefined, ["one-more"]);
+  assert.equal(seeIn("second", [], ["zone-0"]), 0);
+  assert.equal(seeIn("second", [], ["zone-9999"]), 1);
+});
+
+test("a zone that has left and joins once more is waited for as long as at first", () => {
+  const since = new Map<string, number>();
+  assert.deepEqual([...find(["a"], view("a", "b"), since).awaited.values()], [10_000]);
+  assert.equal(since.size, 1);
+  assert.deepEqual([...find(["a"], view("a"), since).awaited.values()], []);
+  assert.equal(since.size, 0);
+});
+
 test("a zone counts as just created for 30 s, and not with a time in the far future or without one", () => {
   for (const [createdMs, awaited] of [
     [nowMs - 29_999, 0],

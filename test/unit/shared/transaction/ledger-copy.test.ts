@@ -1,6 +1,7 @@
 /** How a process gets a group's ledger: how old it is, whose copy it has, and which answers to a write are a conflict. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { LedgerChange, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
@@ -10,11 +11,13 @@ import {
   forgetLedger,
   isConflict,
   knownLedger,
+  leasesNeed,
   loadLedger,
+  takeLedger,
   writeChange,
 } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { type GroupObservation, observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
-import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
+import { claimOf, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { Harness, key, played, refused } from "../reconcile/harness.ts";
 
 /** A connection whose monotonic clock the test sets. */
@@ -102,7 +105,55 @@ test("only a ledger that was written, is gone, or has another uid is a conflict 
     assert.ok(!isConflict(error));
 });
 
+test("a right to Leases covers the label that marks a ledger, beside our annotations", () => {
+  const changes = ["metadata.annotations[sluice.dev/*]", "metadata.labels[app.kubernetes.io/managed-by]"];
+  assert.deepEqual(leasesNeed("get", "patch").changes, changes);
+});
+
 describe("the copy", () => {
+  test("a copy with a claim serves for 5 s, one with a reservation for 20 s, and any other until a write", () => {
+    const claims = [claimOf("a:0", "scale-down")];
+    const reservations = [reservation("a-0")];
+    for (const [contents, servesMs] of [
+      [{ claims, reservations }, 5_000],
+      [{ claims: [], reservations }, 20_000],
+      [{ claims: [], reservations: [] }, undefined],
+    ] as const) {
+      const memory = createMemory()(key);
+      const copied = { ...ledger, ...contents };
+      Object.assign(memory.copy, { ledger: copied, from: memory, atMs: 1_000 });
+      const at = (ms: number) => knownLedger(clockAt(1_000 + ms), memory);
+      assert.equal(at((servesMs ?? 1e12) - 1), copied);
+      assert.equal(at(servesMs ?? 1e12), servesMs === undefined ? copied : undefined, `${servesMs} ms`);
+    }
+  });
+
+  test("a copy of another function that is older than the last read of this one moves no time back (R5)", () => {
+    for (const [readMs, expectedMs] of [
+      [7_000, 7_000],
+      [3_000, 5_000],
+    ] as const) {
+      const memory = createMemory()(key);
+      const other = createMemory(() => memory.copy)(key);
+      Object.assign(memory.copy, { ledger: { ...ledger, claims: [], reservations: [] }, from: other, atMs: 5_000 });
+      memory.ledgerReadMs = readMs;
+      assert.ok(knownLedger(clockAt(8_000), memory) !== undefined);
+      assert.equal(memory.ledgerReadMs, expectedMs);
+    }
+  });
+
+  test("of two reservations with one pod uid only the one whose stamp was refused is left out (R10)", async () => {
+    const memoryOf = createMemory();
+    const memory = memoryOf(key);
+    const refusedOne = reservation("a-0");
+    const other = { ...refusedOne, ordinal: 1, stampMs: refusedOne.stampMs + 1 };
+    const copied = { ...ledger, claims: [], reservations: [refusedOne, other] };
+    Object.assign(memory.copy, { ledger: copied, from: memory, atMs: 0 });
+    memory.refusedOnce.set(refusedOne.uid, refusedOne);
+    const taken = await takeLedger({ ...clockAt(), memoryOf } as unknown as Context, key);
+    assert.deepEqual([taken?.ledger.reservations, taken?.copy], [[other], copied]);
+  });
+
   test("after another function's write StatefulSets are read again, and after a function's own write they are not (R5)", async () => {
     const harness = await new Harness().prepare();
     const memoryIn = createMemory(createLedgerCopies());

@@ -149,6 +149,32 @@ test("a reserved pod whose zone leaves the group between two lists is read in it
   }
 });
 
+test("the zones come by name, in whatever order the view has them", async () => {
+  const harness = await threeZones();
+  const order = ["group-b", "group-c", "group-a"];
+  const shuffled = (view: GroupView) => ({
+    ...view,
+    workloads: [...view.workloads].sort((one, other) => order.indexOf(one.name) - order.indexOf(other.name)),
+  });
+  const { zones, view } = await new Transactions(harness, lateViews(harness, shuffled)).observe({});
+  assert.deepEqual(
+    view.workloads.map(({ name }) => name),
+    order,
+  );
+  assert.deepEqual(
+    zones.map(({ workload }) => workload.name),
+    ["group-a", "group-b", "group-c"],
+  );
+});
+
+test("a zone that is gone with all its pods is worth a write, which forgets it", async () => {
+  const transactions = new Transactions(await threeZones());
+  const members = ["group-a", "group-b", "group-c"];
+  assert.equal((await transactions.observe({ members })).isMended, false);
+  const { isMended, joining } = await transactions.observe({ members: [...members, "group-gone"] });
+  assert.deepEqual([isMended, joining.members], [true, members]);
+});
+
 const none = { settledThrough: undefined, permitSinceMs: undefined };
 
 test("after a zone has joined, the group is listed again before a permit, and not for a wait", async () => {
@@ -232,6 +258,21 @@ test("a short-lived process does not drop a reservation by its stamp alone, beca
     1,
     "it has known it for two minutes by its own clock",
   );
+});
+
+test("a short-lived process that has known a reservation for two minutes records nothing of it, if its pod goes meanwhile (R10)", async () => {
+  const harness = await threeZones();
+  const transactions = new Transactions(harness);
+  const old = transactions.reserve("group-a-0", dropAfterMs - 1);
+  await transactions.observe({ reservations: [old] });
+  transactions.reconcile(knownForMs);
+  harness.interfere = ({ verb, resource }) => {
+    if (verb !== "get" || resource !== "pods") return;
+    harness.world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 30 });
+  };
+  const { abandoned, open, isMended } = await transactions.observe({ reservations: [old] });
+  assert.deepEqual(names(transactions.asked), ["group-a-0"]);
+  assert.deepEqual([abandoned, open, isMended], [0, [old], false]);
 });
 
 test("the next short-lived process drops a reservation 150 s after the record of being overdue; a long-lived one does not (R10)", async () => {
