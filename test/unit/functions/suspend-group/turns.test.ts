@@ -54,7 +54,7 @@ describe("what comes back", () => {
     assert.deepEqual(decided(on), ["restamp db-a-1", "db-a to 2", "recovering"]);
   });
 
-  test("owner-deleting and size-follower: no pod comes back to a StatefulSet that goes, or whose size another object says", () => {
+  test("owner-deleting and size-led: no pod comes back to a StatefulSet that goes, or whose size another object says", () => {
     const deleting = returning([2], 2);
     const set = deleting.sets.get("a");
     assert.ok(set);
@@ -62,7 +62,7 @@ describe("what comes back", () => {
     assert.deepEqual(decided(deleting), ["owner-deleting"]);
     const follower = returning([2], 2);
     follower.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
-    assert.deepEqual(decided(follower), ["size-follower"]);
+    assert.deepEqual(decided(follower), ["size-led"]);
   });
 
   test("size-refused: a size that the API server has refused is not tried again at once", () => {
