@@ -193,6 +193,7 @@ describe("a member that is to go", () => {
     const leaving = suspending(["a"]);
     leaving.spec("a", { replicas: 2 });
     assert.deepEqual(decided(leaving), { guard: "pod-leaving", requeueAfterMs: 2_000 });
+    assert.match(messageOf(leaving), /on its way out/);
     leaving.pods.delete("db-a-2");
     assert.deepEqual(decided(leaving), { guard: "stamping", step: "stamp data-db-a-2" });
     leaving.change("a", 2, (claim) => ({
@@ -200,6 +201,13 @@ describe("a member that is to go", () => {
       status: { ...claim.status, conditions: [{ type: "Unused", status: "False" }] },
     }));
     assert.deepEqual(decided(leaving), { guard: "pod-leaving", requeueAfterMs: 2_000 });
+  });
+
+  test("not-drained: stays, and the message names it with the reason", () => {
+    const on = suspending(["a"]);
+    on.annotate("a", 2, { "drained-at": undefined });
+    assert.deepEqual(decided(on), { guard: "not-drained" });
+    assert.match(messageOf(on), /^db-a-2 stays: /);
   });
 
   test("gets our finalizer on each volume claim that lacks it or its state, and on a deleted one only its state", () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { leavingClaimOf } from "../../../../functions/suspend-group/decide.ts";
-import { Suspended } from "../../../support/suspended.ts";
+import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 import { claimOf, foreignClaim } from "../advance-zone-rollout/given.ts";
 import { decided, decideOn, suspending } from "./given.ts";
 
@@ -63,6 +63,8 @@ describe("what comes back", () => {
     const follower = returning([2], 2);
     follower.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
     assert.deepEqual(decided(follower), ["size-led"]);
+    follower.annotate("a", 2, { recover: undefined, suspend: undefined });
+    assert.equal(decideOn(follower).kind, "take", "its volume claim gets the message though it does not ask any more");
   });
 
   test("size-refused: a size that the API server has refused is not tried again at once", () => {
@@ -75,10 +77,15 @@ describe("what comes back", () => {
   });
 
   test("recover-lower-first: only a lower pod of its own StatefulSet that is suspended comes before it", () => {
-    const other = returning([2], 2);
+    const other = returning([1, 2], 1, 2);
     other.addZone("b", 3, { "suspend-duration": "1h" });
     other.suspend("b", 1, 10);
-    assert.ok(decided(other).includes("db-a to 3"), "a lower one of another zone does not count");
+    assert.ok(decided(other).includes("db-a to 2"), "a lower one of another zone does not count");
+    const plain = returning([2], 2);
+    plain.spec("a", { replicas: 1 });
+    assert.ok(decided(plain).includes("db-a to 2"), "nor does one that a user took away without suspending it");
+    assert.match(decideOn(returning([0, 1, 2], 2)).message, /db-a-0 comes before it/, "the lowest is named");
+    assert.ok(decided(returning([0, 1, 2], 0)).includes("db-a to 1"), "the first ordinal comes back as well");
     const begun = returning([2], 2);
     begun.annotate("a", 1, { suspend: "true" });
     begun.hold("a", 1, ["sluice.dev/volume-hold"]);
@@ -110,6 +117,28 @@ describe("what goes", () => {
     const verdict = decideOn(mixed);
     assert.deepEqual(decided(mixed).slice(0, 1), ["protect db-b-2"]);
     assert.deepEqual([verdict.zone, verdict.message], ["db-b", "the volume claims of db-b-2 get our finalizer first"]);
+  });
+});
+
+describe("the message on volume claims", () => {
+  /** The volume claims of a pod that waits: its first one has the message of now, and `log` has this one. */
+  function messages(log: Readonly<Record<string, string>>, metadata = {}): boolean {
+    const on = suspending(["a"]);
+    on.policy("a", { "removal-mode": "None" });
+    on.annotate("a", 2, { "suspend-message": "mode-none: it stays", "suspend-pod-created": minutesAgo(600) });
+    on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "log" } }] });
+    const data = on.claims.get("data-db-a-2");
+    assert.ok(data);
+    const annotations = { ...data.metadata.annotations, ...log };
+    const own = { ...data.metadata, name: "log-db-a-2", uid: "uid-log", annotations, ...metadata };
+    on.claims.set("log-db-a-2", { ...data, metadata: own });
+    return decideOn(on).kind === "take";
+  }
+
+  test("is written where one of a pod's volume claims has another one, or was written before the pod was made", () => {
+    assert.equal(messages({}), false);
+    assert.equal(messages({ "sluice.dev/suspend-message": "zones-down: another" }), true);
+    assert.equal(messages({ "sluice.dev/suspend-pod-created": minutesAgo(700) }), true);
   });
 });
 
