@@ -110,3 +110,13 @@ test("without an active mutant, a mutated script does what the source does, brac
   }
   assert.ok(state.felt.size > 20 && state.felt.size < source.mutants.length, `${state.felt.size} are felt`);
 });
+
+test("a run feels both truth values of what is no boolean, because a reader may use it as what it is", async () => {
+  const { state } = (await import("./runtime.ts")) as typeof import("./runtime.ts");
+  const felt = (value: unknown) => {
+    state.felt.clear();
+    assert.equal(state.truth(1, 2, value), value);
+    return [...state.felt].sort();
+  };
+  assert.deepEqual([felt(true), felt(false), felt([]), felt(undefined)], [[2], [1], [1, 2], [1, 2]]);
+});

@@ -42,6 +42,8 @@ export const state = {
 
   truth<T>(numberOfTrue: number, numberOfFalse: number, value: T): T {
     state.felt.add(value ? numberOfFalse : numberOfTrue);
+    // What is only as good as true or false may be used as what it is: `found && found.name`.
+    if (typeof value !== "boolean") state.felt.add(value ? numberOfTrue : numberOfFalse);
     return value;
   },
 

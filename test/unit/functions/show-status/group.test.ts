@@ -92,6 +92,22 @@ test("groups at work come first, then by name", () => {
   );
 });
 
+test("a group that something is reserved for comes before those at rest, whatever their names are", () => {
+  const claims = [claimOf("z:1", "process", { phase: "starting" })];
+  const key = (group: string) => ({ namespace: "db", group });
+  const groups = [
+    groupOf({ key: key("a") }),
+    groupOf({ key: key("d"), zones: [zone("z", "nnn", { claims })], ledger: ledger({ claims }) }),
+    groupOf({ key: key("b") }),
+    groupOf({ key: key("e"), zones: [zone("e", "nno")] }),
+  ];
+  for (const given of [groups, groups.toReversed()])
+    assert.deepEqual(
+      statusOf({}, { groups: given }).groups.map(({ group, state }) => `${group} ${state}`),
+      ["e working", "d done", "a idle", "b idle"],
+    );
+});
+
 test("evictions that wait or were refused in the last two minutes are shown once for each zone and guard", () => {
   const events = [
     event("EvictionRefused", "zone-budget: 2 of 3 down", 0.5),

@@ -58,6 +58,26 @@ test("a restart at work is shown by its claim, with and without a rollout-group,
   }
 });
 
+test("a claim says all about its pods, and has lasted since it began; the ordinals of neighbouring pods are one range", () => {
+  const claims = [claimOf("a:1", "process", { phase: "starting", stampMs: nowMs, sinceMs: nowMs - 5 * minute })];
+  const [restart, ...others] = restartsOf({ claims, extra: [phased("a-1", "schedule"), phased("a-2", "schedule")] });
+  assert.deepEqual([restart?.state, restart?.pods, restart?.since], ["at work", "1", ago(5)]);
+  assert.deepEqual(
+    others.map(({ pods }) => pods),
+    ["2"],
+  );
+  const extra = ["a-0", "a-2", "a-3"].map((name) => phased(name, "schedule"));
+  assert.deepEqual(
+    restartsOf({ extra }).map(({ pods }) => pods),
+    ["0,2-3"],
+  );
+});
+
+test("a pod in another phase is not to be parked yet", () => {
+  const restart = { text: "cancel", phase: "cancel", id: undefined } as const;
+  assert.deepEqual(statesOf({ extra: [pod("a-1", { revision: "new", restart, stop: "true" })] }), []);
+});
+
 test("several claims of a zone are one entry, with the pods of all and the time of the first; those of parked processes are another", () => {
   const parked = { mode: "parked", phase: "parked" } as const;
   const claims = [
