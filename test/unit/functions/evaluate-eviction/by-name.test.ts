@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
+import { formatTime } from "../../../../functions/shared/clock/durations.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import { type Harness, namespace, played, refused } from "../../shared/reconcile/harness.ts";
@@ -107,6 +108,7 @@ test("replacement-reserved: by its name alone a pod is allowed again only when t
   const { guard, code, message, curedInMs } = refusal(zones(finishAfterMs - 2_000), question);
   assert.deepEqual([guard, code, curedInMs], ["replacement-reserved", 429, 2_000]);
   assert.match(message, /^a-0 was allowed to go a moment ago, .+ if a-0 is still there it may go in 2 s$/);
+  assert.deepEqual(guards(zones(finishAfterMs - 1), [question]), ["replacement-reserved"]);
   assert.deepEqual(guards(zones(finishAfterMs), [question]), ["allowed"]);
   assert.deepEqual(guards(zones(0), ["a-0"]), ["allowed"], "a pinned one cannot hit the replacement");
   for (const first of ["a-0", question] as const) {
@@ -123,6 +125,10 @@ test("replacement-reserved: a pod that another function has reserved is evicted 
     const answer = refusal(zones(nowMs - 1_000), question);
     assert.deepEqual([answer.guard, answer.code, answer.zone], ["replacement-reserved", 429, "a"]);
     assert.match(answer.message, new RegExp(`^a-0 is reserved by ${by}, whose deletion may be on its way`));
+    assert.ok(
+      answer.message.includes(` ${formatTime(nowMs - 1_000 + dropAfterMs)} `),
+      "when no deletion can come any more",
+    );
     assert.deepEqual(guards(zones(nowMs - dropAfterMs), [question]), ["replacement-reserved"], "as long as it is open");
     assert.deepEqual(guards(zones(nowMs - 1_000), ["a-0"]), ["allowed"], "a pinned one cannot hit the replacement");
   }
@@ -151,6 +157,15 @@ test("pod-leaving: a terminating pod is not evicted by its name alone; when it i
       assert.deepEqual(codeOf(await replica.answer(asked)), second);
     }
     await cache.stop();
+  }
+});
+
+test("pod-leaving: a pod that was on its way out when it was read is not evicted by its name, although the view shows it whole", () => {
+  for (const [isPinned, guard] of [
+    [true, "allowed"],
+    [false, "pod-leaving"],
+  ] as const) {
+    assert.deepEqual(guards(whole, [{ name: "a-0", isPinned, isLeaving: true }]), [guard]);
   }
 });
 

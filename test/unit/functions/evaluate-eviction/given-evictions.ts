@@ -13,7 +13,7 @@ import {
   parseDisruptionBudget,
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
-import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
+import type { StatefulSet, ZoneWorkload } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 
 export interface GroupChanges extends Partial<Omit<EvictionSnapshot, "zones" | "asked" | "surroundings">> {
@@ -33,7 +33,7 @@ function askedOf(question: Question): ReviewedEviction {
 
 /** The decisions about questions that are asked together, over zones as {@link zone} draws them. */
 export function rule(
-  zones: readonly Zone[],
+  zones: readonly Zone<ZoneWorkload>[],
   questions: readonly Question[],
   changes: GroupChanges = {},
 ): readonly Decision[] {
@@ -60,12 +60,16 @@ export function rule(
 }
 
 /** The same as words: the guard for each question, or `allowed`. */
-export function guards(zones: readonly Zone[], questions: readonly Question[], changes?: GroupChanges): string[] {
+export function guards(
+  zones: readonly Zone<ZoneWorkload>[],
+  questions: readonly Question[],
+  changes?: GroupChanges,
+): string[] {
   return rule(zones, questions, changes).map(({ answer }) => answer.guard);
 }
 
 /** The refusal of one question. */
-export function refusal(zones: readonly Zone[], question: Question, changes?: GroupChanges): Denied {
+export function refusal(zones: readonly Zone<ZoneWorkload>[], question: Question, changes?: GroupChanges): Denied {
   const [decision] = rule(zones, [question], changes);
   if (decision === undefined || decision.answer.allowed || decision.reserve !== undefined) {
     throw new Error(`it was not refused: ${JSON.stringify(decision)}`);

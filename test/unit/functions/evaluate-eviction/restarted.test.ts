@@ -1,9 +1,12 @@
 /** Evictions of pods whose processes are restarted: without a group or a budget, a ledger of their own decides about them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseRestart } from "../../../../functions/shared/annotations/restart.ts";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { Harness, namespace } from "../../shared/reconcile/harness.ts";
+import { reservation, zone } from "../advance-zone-rollout/given.ts";
+import { guards } from "./given-evictions.ts";
 import { Replica } from "./group-commit/reviews.ts";
 
 const group = "statefulset:group-a";
@@ -37,4 +40,11 @@ test("without a process manager such a pod is out of scope", async () => {
   const { replica } = stage({});
   const answer = await replica.answer(replica.review("group-a-1"));
   assert.ok(answer.allowed && answer.guard === "out-of-scope");
+});
+
+test("without a budget no such pod goes while a reserved pod of a StatefulSet that has left the group is not back", () => {
+  const restart = parseRestart({ name: "a", uid: "u", resourceVersion: "1", annotations });
+  const zones = [zone("a", "ooo", restart && { restart })];
+  assert.deepEqual(guards(zones, ["a-0"], { budgets: [] }), ["allowed"]);
+  assert.deepEqual(guards(zones, ["a-0"], { budgets: [], departed: [reservation("z-0")] }), ["zone-departed"]);
 });
