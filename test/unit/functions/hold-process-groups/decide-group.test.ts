@@ -45,7 +45,7 @@ function caseOf(changes: Partial<Case> = {}): Case {
   return { id: "storage-1", group, pvcs: [pvc()], pod: pod(), heldGroup: undefined, ...lists, ...changes };
 }
 
-/** Guard, step and whether a user hears of it, such as `removal-begun let-go !`. */
+/** Guard, step and whether a user learns of it, such as `removal-begun let-go !`. */
 function decided(changes: Partial<Case> = {}, conditions: Partial<GroupConditions> = {}): string | undefined {
   const found = decideGroup(caseOf(changes), { ...around, ...conditions });
   return found && [found.guard, found.step ?? "", found.isReported ? "!" : ""].filter(Boolean).join(" ");
@@ -65,7 +65,7 @@ describe("a process group that is not blocked by us", () => {
     assert.equal(decided({ isListed: true, pvcs: [] }, { unfound: "a label" }), "holding hold");
   });
 
-  test("goes at once, and a user hears of it, without an exclusion or where each volume claim is deleted", () => {
+  test("goes at once, and a user learns of it, without an exclusion or where each volume claim is deleted", () => {
     assert.equal(decided({ isListedUnexcluded: true }), "exclusion-skipped !");
     assert.equal(decided({ group: { ...excluded, isExclusionSkipped: true } }), "exclusion-skipped !");
     const deleted = pvc({ isTerminating: true });

@@ -72,10 +72,10 @@ test("the function reconciles again after 5 s beside a claim and after a change,
   const content = { id: "1", kind: "scale-down", zone: "db-b", members: [{ first: 9, last: 9 }], by: "x" } as const;
   const claim = makeClaim({ ...content, stampMs: nowMs, phase: "confirmed", terms: "asked" });
   assert.equal(verdictOf(ready, { claims: [claim] }).requeueAfterMs, 5_000);
-  const young = delayedOf({ name: "db-b", replicas: 5, notified: { 4: hourMs + 2_000 - 20_000 } });
+  const running = delayedOf({ name: "db-b", replicas: 5, notified: { 4: hourMs + 2_000 - 20_000 } });
   const blocked = { statefulSet: statefulSetOf({ name: "db-0" }), blocked: { guard: "mirror-missing", message: "" } };
-  const { zones } = snapshotOf([young]);
-  assert.equal(decide(snapshotOf([blocked, young], { zones })).requeueAfterMs, 20_000);
+  const { zones } = snapshotOf([running]);
+  assert.equal(decide(snapshotOf([blocked, running], { zones })).requeueAfterMs, 20_000);
 });
 
 test("a size that is postponed waits until then, for half a minute at the most", () => {

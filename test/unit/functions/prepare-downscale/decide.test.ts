@@ -44,7 +44,7 @@ const messageOf = (given: Given) => {
 };
 
 /** A zone that was made smaller a short time ago, by its own word, if `agoMs` is given. */
-function paced(name: string, agoMs?: number, options: ZoneOptions = {}) {
+function limited(name: string, agoMs?: number, options: ZoneOptions = {}) {
   const annotations: Record<string, string> =
     agoMs === undefined ? {} : { "grafana.com/last-downscale": new Date(nowMs - agoMs).toISOString() };
   const labels = { "grafana.com/min-time-between-zones-downscale": "10m" };
@@ -74,7 +74,7 @@ test("a claim that the change does not join holds it back, of this zone as of an
   const besides = zone("a", "nnn", { claims: [foreign, volume] });
   const around = (...zones: readonly unknown[]) => ({ zones: zones as never, departed: [], strayClaims: [] });
   assert.equal(outcome({ foreign: [foreign], around: around(besides) } as Given), "zone-removing-volume");
-  const other = paced("b", undefined, { claims: [confirmed({ zone: "b" })] });
+  const other = limited("b", undefined, { claims: [confirmed({ zone: "b" })] });
   const joined = zone("a", "nnn", { claims: [foreign] });
   const given = { foreign: [foreign], around: around(joined, other), isGrouped: false } as Given;
   assert.equal(outcome(given), "zone-scaling-down");
@@ -82,16 +82,16 @@ test("a claim that the change does not join holds it back, of this zone as of an
 });
 
 test("min-time-between-zones: the first other zone that was made smaller counts, and without a group name none does", () => {
-  const zones = [paced("b", 4 * minute), paced("c", 5 * minute)];
+  const zones = [limited("b", 4 * minute), limited("c", 5 * minute)];
   assert.equal(outcome({ zones }), "min-time-between-zones");
   assert.match(messageOf({ zones }), /: b was made smaller at /);
   assert.equal(outcome({ zones, isGrouped: false }), "tells");
-  assert.equal(outcome({ zones: [paced("b", 11 * minute)] }), "tells");
+  assert.equal(outcome({ zones: [limited("b", 11 * minute)] }), "tells");
   assert.equal(outcome({ zones: [zone("b", "nnn", { updatedReplicas: 3 })] }), "tells", "it has no such settings");
 });
 
 test("a zone of which no downscale is known counts from its ledger, unless it was made after that", () => {
-  const zones = (createdMs: number) => [paced("b", undefined, { createdMs })];
+  const zones = (createdMs: number) => [limited("b", undefined, { createdMs })];
   const times = { ledgerSinceMs: nowMs - 5 * minute };
   const older = zones(nowMs - 6 * minute);
   assert.equal(outcome({ zones: older, times }), "min-time-between-zones");
@@ -114,5 +114,5 @@ test("zone-updating: the first zone whose pods or status are not of the wanted r
 
 test("pod-missing: a pod that is not there cannot be told, and everything else is reported before that", () => {
   assert.equal(outcome({ missing: "2" }), "pod-missing");
-  assert.equal(outcome({ missing: "2", zones: [paced("b", minute)] }), "min-time-between-zones");
+  assert.equal(outcome({ missing: "2", zones: [limited("b", minute)] }), "min-time-between-zones");
 });
