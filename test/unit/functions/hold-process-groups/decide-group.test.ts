@@ -136,6 +136,7 @@ describe("a process group that is blocked by us", () => {
     const waiting = (text: string) => pvc({ message: { guard: "zones-down", text } });
     const waits = { ...blocked, group: excluded };
     assert.match(messageOf({ ...waits, pvcs: [waiting("one"), waiting("two")] }), /^storage-1 is held back: one$/);
+    assert.match(messageOf({ ...waits, pvcs: [pvc(), waiting("two")] }), /: two$/);
     assert.match(messageOf(waits), /^storage-1 is held back$/);
   });
 
@@ -190,6 +191,7 @@ test("data is not needed once a marked process group is excluded by its move, or
   assert.equal(since({}), excluded.excludedMs);
   assert.equal(since({ isExclusionSkipped: true }), excluded.excludedMs);
   assert.equal(since({ isMarked: false }), undefined);
+  assert.equal(since({ isMarked: false, isExclusionSkipped: true }), undefined);
   assert.equal(since({ excludedMs: undefined }), undefined);
   assert.equal(since({}, { pod: pod({ createdMs: nowMs }) }), undefined);
   assert.equal(keptSinceMs(caseOf({ group: undefined })), undefined);
